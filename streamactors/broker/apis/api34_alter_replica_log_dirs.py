@@ -1,12 +1,14 @@
-"""AlterReplicaLogDirs: moves a replica to a data folder, of which this broker has one.
+"""AlterReplicaLogDirs: chooses the data folder of a replica that this broker is to create (KIP-113).
 
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
-Errors: LOG_DIR_NOT_FOUND (any other folder), UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Apache Kafka: there is one folder, so no replica moves."""
+Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
+yet; it will be created in the folder), KAFKA_STORAGE_ERROR (it is in another folder).
+Differs from Apache Kafka: a replica that exists does not move to another folder of the same broker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
@@ -14,22 +16,32 @@ from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
+MOST_PREFERENCES: Final = 10_000
+"""Of partitions that do not exist; those that exist and are created here take theirs away."""
+
 
 def handle(request: Request) -> Body:
-    folder = str(request.node.logs.folder)
-    return _answer(request, lambda path, topic, number: _code(request, path == folder, topic, number))
+    return _answer(request, lambda path, topic, number: _code(request, Path(path), topic, number))
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
     return _answer(request, lambda path, topic, number: code)
 
 
-def _code(request: Request, is_here: bool, topic: str, number: int) -> ErrorCode:
-    if not is_here:
+def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
+    node = request.node
+    if node.logs.folders.of_path(path) is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if request.node.partitions.get(topic, number) is None:
+    partition = node.partitions.get(topic, number)
+    if partition is not None:
+        return ErrorCode.NONE if partition.log.directory.parent == path else ErrorCode.KAFKA_STORAGE_ERROR
+    known = node.metadata.image.topics.get(topic)
+    if known is None or number >= len(known.partitions):
+        if len(node.logs.folders.preferred) < MOST_PREFERENCES:
+            node.logs.folders.preferred[topic, number] = path
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+    node.logs.folders.preferred[topic, number] = path  # the tool asks before the broker hears of the new replica
+    return ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def _answer(request: Request, code_of: Callable[[str, str, int], ErrorCode]) -> Body:

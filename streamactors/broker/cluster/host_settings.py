@@ -45,6 +45,11 @@ def settings_of_each(given: Mapping[str, Any], processes: int, free_port: FreePo
 
     Raises InvalidSetting."""
     config = BrokerConfig.of(given)
+    if config.data_folders:
+        raise InvalidSetting(
+            f"--processes {processes}: log.dirs names {len(config.data_folders)} folders; give one, in which each broker has its own",
+            name="log.dirs",
+        )
     if not config.is_broker:
         raise InvalidSetting(
             f"--processes {processes}: process.roles={','.join(config.process_roles)} serves no clients; leave --processes out",

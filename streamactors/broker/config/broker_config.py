@@ -7,6 +7,7 @@ this broker's dynamic settings, the cluster's dynamic defaults, the static setti
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from streamactors.broker.config.client_settings import GroupSettings, NetworkSettings, TransactionSettings
@@ -89,8 +90,18 @@ class BrokerConfig(
 
     @property
     def data_folder(self) -> str | None:
-        """Return log.dirs, else log.dir, else None."""
-        return self.log_dirs or self.log_dir
+        """Return the folder with the metadata log: metadata.log.dir, else the first of log.dirs, else log.dir; None for a temporary one."""
+        return self.metadata_log_dir or next(iter(self._log_dirs), None)
+
+    @property
+    def data_folders(self) -> tuple[Path, ...]:
+        """Return every data folder of a node that names several; empty for a node with one."""
+        folders = tuple(dict.fromkeys(Path(each).expanduser().absolute() for each in self._log_dirs))
+        return folders if len(folders) > 1 else ()
+
+    @property
+    def _log_dirs(self) -> list[str]:
+        return [each.strip() for each in (self.log_dirs or self.log_dir or "").split(",") if each.strip()]
 
     def of_listener(self, listener: str, name: str) -> str | None:
         """Return the text of a static setting for a listener: its own `listener.name.…`, else the general one; None if unset."""
@@ -217,5 +228,7 @@ def _check_identity(config: BrokerConfig) -> None:
             raise refuse("process.roles", "controller", _NO_VOTERS)
         if not config.is_broker and len(voters) == 1:
             raise refuse("process.roles", "controller", _ALONE)
-    if "," in (config.data_folder or ""):
-        raise refuse("log.dirs", str(config.data_folder), "give one folder; several are not supported yet")
+    metadata = config.metadata_log_dir
+    named = {str(each) for each in config.data_folders} or {str(config.log_dirs or config.log_dir or metadata)}
+    if metadata and not named & {metadata, str(Path(metadata).expanduser().absolute())}:
+        raise refuse("metadata.log.dir", metadata, "it must be one of log.dirs")

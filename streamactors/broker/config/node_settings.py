@@ -6,7 +6,7 @@ only a single node that is its own controller.
 
 from __future__ import annotations
 
-from streamactors.broker.config.checks import at_least, each_of, one_of, only
+from streamactors.broker.config.checks import at_least, each_of, one_of
 from streamactors.broker.config.declare import boolean, integer, long, optional_text, short, text, words
 from streamactors.broker.config.setting import Settings
 
@@ -53,7 +53,9 @@ class NodeSettings(Settings):
         "0.0.0.0 every interface, port 0 a free one. Apache Kafka's default listens on every interface.",
     )
     log_dir = optional_text("Data folder, when log.dirs is not set.")
-    log_dirs = optional_text("Data folder. One only; unset: log.dir, and without that a temporary folder.")
+    log_dirs = optional_text(
+        "Data folders, by comma. A new partition goes to the one with the fewest. Unset: log.dir, and without that a temporary folder."
+    )
     max_request_partition_size_limit = integer(
         2000, "Most partitions that one DescribeTopicPartitions answer holds.", at_least(1)
     )
@@ -68,7 +70,7 @@ class NodeSettings(Settings):
         "A single node writes none, because no other node reads its log.",
         at_least(0),
     )
-    metadata_log_dir = optional_text("Folder of the metadata log.", only(None, "metadata lives in the data folder"))
+    metadata_log_dir = optional_text("The one of log.dirs that has the metadata log. Unset: the first one.")
     node_id = integer(1, "Id of this node in the cluster. Apache Kafka has no default.", at_least(0))
     num_partitions = integer(1, "Partitions of a topic that is created without saying how many.", at_least(1))
     offsets_topic_num_partitions = integer(50, "Partitions of __consumer_offsets.", at_least(1))

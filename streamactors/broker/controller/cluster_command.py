@@ -61,6 +61,25 @@ class Heartbeat:
         return Beat(outcome.code)
 
 
+class ReplicasAssigned(NamedTuple):
+    """The answer to AssignReplicas: an error for the request, or one for each assignment, in order."""
+
+    error: ErrorCode
+    codes: tuple[ErrorCode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssignReplicas:
+    """A broker has put replicas into data folders: (folder, topic id, partition) each. Answer: ReplicasAssigned."""
+
+    broker_id: int
+    broker_epoch: int
+    assignments: tuple[tuple[uuid.UUID, uuid.UUID, int], ...]
+
+    def refused(self, outcome: Outcome) -> ReplicasAssigned:
+        return ReplicasAssigned(outcome.code)
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessEnded:
     """The process of a broker has ended: its heartbeat connection is closed, and nobody listens at its address. Answer: an Outcome."""

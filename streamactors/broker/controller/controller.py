@@ -149,14 +149,14 @@ class Controller:
         """Register this broker with its listeners, and elect it as a leader where possible. Blocks; called before serving."""
         node, metadata = self._node, self._metadata
         assert metadata is not None
-        directory = node.logs.properties.directory_id
+        folders = node.logs.folders.ids
         broker = BrokerRegistration(
             broker_id=node.node_id,
             incarnation_id=uuid.uuid4(),
             broker_epoch=metadata.end_offset,
             endpoints=tuple(endpoints),
             rack=node.config.broker_rack,
-            log_dirs=(directory,) if self._leads_others and directory is not None else (),
+            log_dirs=folders if self._leads_others or len(folders) > 1 else (),
         )
         self._append(
             own_registration(

@@ -40,7 +40,7 @@ def assemble(
     *,
     listen: Sequence[str] = (),
     advertise: Sequence[str] = (),
-    data: str | Path | None = None,
+    data: str | Path | Sequence[str] | None = None,
     properties: str | Path | None = None,
     settings: Mapping[str, Plain] | None = None,
     add_scram: Sequence[str] = (),
@@ -64,7 +64,7 @@ def merged(
     *,
     listen: Sequence[str],
     advertise: Sequence[str],
-    data: str | Path | None,
+    data: str | Path | Sequence[str] | None,
     properties: str | Path | None,
     settings: Mapping[str, Plain],
 ) -> dict[str, Plain]:
@@ -76,11 +76,15 @@ def merged(
         _listen(given, listen, advertise)
     elif advertise:
         given["advertised.listeners"] = ",".join(_named("--advertise", address) for address in advertise)
-    if data is not None:
-        if not str(data).strip():  # an unset variable of a script: the records would be lost with a temporary folder
+    if data is not None and data != ():
+        folders = [str(data)] if isinstance(data, str | Path) else list(data)
+        if not all(
+            each.strip() for each in folders
+        ):  # an unset variable of a script: the records would be lost with a temporary folder
             raise InvalidSetting("--data is empty: name a folder, or leave it out for a temporary one", name="log.dirs")
-        given["log.dirs"] = str(data)
+        given["log.dirs"] = ",".join(folders)
         given.pop("log.dir", None)
+        given.pop("metadata.log.dir", None)
     given.update(settings)
     return given
 

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import threading
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,8 @@ class DataFolder:
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
         self.path = path
+        self.directory_id: uuid.UUID | None = None
+        """The id of the folder in the metadata of the cluster; None before `open`, and for a folder of an old format."""
         self.was_clean = False
         self.previous_epoch = -1  # the broker epoch of the last broker, if it was shut down cleanly
         self.is_new = False
@@ -77,7 +80,18 @@ class DataFolder:
         except BrokerStartError:
             self.unlock()
             raise
+        self.directory_id = properties.directory_id
         return properties
+
+    def give_id(self) -> None:
+        """Give an id to a folder that has none because an older broker made it. Raises BrokerStartError."""
+        path = self.path / META_PROPERTIES
+        try:
+            properties = decode_properties(self._disk.read(path))._replace(directory_id=uuid.uuid4())
+            self._disk.write_atomically(path, encode_properties(properties))
+        except OSError as error:
+            raise BrokerStartError(f"cannot write {path}: {error.strerror or error}; repair the disk") from error
+        self.directory_id = properties.directory_id
 
     def lock(self) -> None:
         resolved = self.path.resolve()

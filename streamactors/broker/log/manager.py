@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
+from streamactors.broker.log.folders import Folders
 from streamactors.broker.log.meta_properties import MetaProperties
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
@@ -31,12 +33,13 @@ Key = tuple[str, int]
 
 
 class LogManager:
-    """The logs under one data folder."""
+    """The logs in the data folders of one broker."""
 
     def __init__(
         self,
         folder: Path,
         *,
+        others: Sequence[Path] = (),
         default_config: LogConfig,
         clock_ms: Callable[[], int],
         config: ManagerConfig | None = None,
@@ -45,6 +48,7 @@ class LogManager:
         node_id: int = 1,
         cluster_id: str | None = None,
     ) -> None:
+        """`folder` has the metadata log; `others` are further data folders."""
         self.folder = folder
         self.config = config or ManagerConfig()
         self.flush_pool = flush_pool or FlushPool(clock_ms)
@@ -53,7 +57,7 @@ class LogManager:
         self._disk = disk or Disk()
         self._node_id = node_id
         self._cluster_id = cluster_id
-        self._data = DataFolder(self._disk, folder)
+        self.folders = Folders(self._disk, (folder, *others))
         self._logs: dict[Key, PartitionLog] = {}
         self._logs_lock = threading.Lock()
         self._gone: list[tuple[int, Path]] = []
@@ -61,8 +65,8 @@ class LogManager:
         self.properties = MetaProperties("", node_id, None, own=True)
         self.broker_epoch = -1
         """Written at a clean stop: the epoch under which this broker left its cluster in order."""
-        self.cleaner = Cleaner(self.logs, self._data, dedupe_bytes=self.config.dedupe_bytes)
-        self._upkeep = Upkeep(self.logs, self.remove_deleted, self._data, self.config)
+        self.cleaner = Cleaner(self.logs, self.folders.all, dedupe_bytes=self.config.dedupe_bytes)
+        self._upkeep = Upkeep(self.logs, self.remove_deleted, self.folders.all, self.config)
 
     def configure(self, config: ManagerConfig) -> None:
         """Apply the dynamic settings: memory of the cleaner, and expiration of producers. Intervals do not change."""
@@ -72,25 +76,28 @@ class LogManager:
 
     @property
     def was_clean(self) -> bool:
-        """Whether the folder is new or the last broker was shut down cleanly."""
-        return self._data.was_clean
+        """Whether every folder is new or the last broker was shut down cleanly."""
+        return self.folders.are_clean
 
     @property
     def previous_epoch(self) -> int:
         """The broker epoch under which the last broker left its cluster in order, else -1."""
-        return self._data.previous_epoch
+        return self.folders.previous_epoch
 
     # ---- life ----
 
     def open(self) -> None:
-        """Lock the folder and open every log in it, with recovery after a crash. Raises BrokerStartError."""
-        self.properties = self._data.open(self._node_id, self._cluster_id)
+        """Lock the folders and open every log in them, with recovery after a crash. Raises BrokerStartError."""
+        self.properties = self.folders.open(self._node_id, self._cluster_id)
+        opening = self.folders.first
         try:
-            self._open_all(self._clock_ms())
+            self.cleaner.load()
+            for opening in self.folders.all:
+                self._open_all(opening, self._clock_ms())
         except OSError as error:
             self._abandon()
             raise BrokerStartError(
-                f"cannot open the logs in {self.folder}: {error.strerror or error}"
+                f"cannot open the logs in {opening.path}: {error.strerror or error}"
                 f"{f' ({error.filename})' if error.filename else ''}; repair the disk, or choose another folder with --data"
             ) from error
         except StorageError as error:
@@ -98,11 +105,10 @@ class LogManager:
             raise BrokerStartError(str(error)) from error
         self._open = True
 
-    def _open_all(self, now_ms: int) -> None:
-        starts, points, marks = map(self._data.read_checkpoint, (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS))
-        self.cleaner.load()
-        for name in self._disk.names(self.folder):
-            path = self.folder / name
+    def _open_all(self, folder: DataFolder, now_ms: int) -> None:
+        starts, points, marks = map(folder.read_checkpoint, (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS))
+        for name in self._disk.names(folder.path):
+            path = folder.path / name
             if not path.is_dir():
                 continue
             if name.endswith(DELETE_SUFFIX):
@@ -113,8 +119,13 @@ class LogManager:
                 if not name.startswith(".") and name != "lost+found":
                     logger.warning("%s is not the folder of a partition and is ignored", path)
                 continue
+            if key in self._logs:
+                raise StorageError(
+                    f"{name} is in {self._logs[key].directory.parent} and in {folder.path}, and only one of them has all its records: a data "
+                    "folder was left out of log.dirs for a while; move the older copy of the partition out of its folder"
+                )
             checkpoints = Checkpoints(
-                clean=self._data.was_clean,
+                clean=folder.was_clean,
                 log_start_offset=starts.get(key, 0),
                 recovery_point=points.get(key, 0),
                 high_watermark=marks.get(key, 0),
@@ -131,10 +142,10 @@ class LogManager:
             log.abandon()
         self._logs.clear()
         self.flush_pool.close()
-        self._data.unlock()
+        self.folders.unlock()
 
     def close(self) -> None:
-        """Flush and close all logs, mark the shutdown as clean, and unlock the folder. Further calls do nothing.
+        """Flush and close all logs, mark the shutdown as clean, and unlock the folders. Further calls do nothing.
 
         Write errors are logged. The next start then recovers the logs."""
         if not self._open:
@@ -153,10 +164,12 @@ class LogManager:
             self.remove_deleted()
             self._upkeep.write_checkpoints()
             if in_order:
-                self._data.mark_clean(self.broker_epoch)
+                for folder in self.folders.all:
+                    folder.mark_clean(self.broker_epoch)
         except OSError as error:
-            logger.error("cannot write the checkpoints of %s: %s; the next start recovers", self.folder, error)
-        self._data.unlock()
+            where = ", ".join(str(each.path) for each in self.folders.all)
+            logger.error("cannot write the checkpoints of %s: %s; the next start recovers", where, error)
+        self.folders.unlock()
 
     # ---- the logs ----
 
@@ -176,11 +189,15 @@ class LogManager:
         topic_id: uuid.UUID | None,
         config: LogConfig,
         like: PartitionLog | None = None,
+        directory_id: uuid.UUID | None = None,
     ) -> PartitionLog:
-        """Create an empty log. `like` is another new log of the topic, see `PartitionLog.create`. Raises StorageError."""
-        path = self.folder / f"{topic}-{partition}"
-        if (topic, partition) in self._logs:
-            raise StorageError(f"{topic}-{partition} already exists in {self.folder}")
+        """Create an empty log, in the folder with this id if there is one. `like` is another new log of the topic, see
+        `PartitionLog.create`. Raises StorageError."""
+        known = self._logs.get((topic, partition))
+        if known is not None:
+            raise StorageError(f"{topic}-{partition} already exists in {known.directory.parent}")
+        folder = self.folders.place(topic, partition, directory_id, self._counts())
+        path = folder.path / f"{topic}-{partition}"
         try:
             log = PartitionLog.create(
                 self._disk,
@@ -199,6 +216,17 @@ class LogManager:
             self._logs[topic, partition] = log
         return log
 
+    def _counts(self) -> Mapping[Path, int]:
+        """Return how many partitions each folder has; nothing where there is no choice."""
+        if len(self.folders.all) == 1:
+            return {}
+        return Counter(log.directory.parent for log in self.logs())
+
+    def directory_of(self, log: PartitionLog) -> uuid.UUID | None:
+        """Return the id of the folder that has a log."""
+        folder = self.folders.of_path(log.directory.parent)
+        return None if folder is None else folder.directory_id
+
     def delete(self, topic: str, partition: int) -> None:
         """Delete a log: rename its folder now, remove it after file.delete.delay.ms. An unknown log is ignored.
 
@@ -208,7 +236,7 @@ class LogManager:
         if log is None:
             return
         ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
-        renamed = self.folder / (topic[: MAX_NAME - len(ending)] + ending)
+        renamed = log.directory.parent / (topic[: MAX_NAME - len(ending)] + ending)
         try:
             log.delete(renamed)
         except OSError as error:

@@ -5,7 +5,8 @@ Owner: LogManager, which calls it on a thread that may wait for the disk. Interv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import StorageError
@@ -28,12 +29,12 @@ class Upkeep:
         self,
         logs: Callable[[], list[PartitionLog]],
         remove_deleted: Callable[[int], None],
-        data: DataFolder,
+        folders: Sequence[DataFolder],
         config: ManagerConfig,
     ) -> None:
         self._logs = logs
         self._remove_folders = remove_deleted
-        self._data = data
+        self._folders = folders
         self.producer_id_expiration_ms = config.producer_id_expiration_ms
         self._works: tuple[tuple[Callable[[int], None], int], ...] = (
             (self._checkpoint_high_watermarks, config.replica_high_watermark_checkpoint_interval_ms),
@@ -61,7 +62,7 @@ class Upkeep:
                 try:
                     work(now_ms)
                 except OSError as error:
-                    logger.error("%s: %s", self._data.path, error)
+                    logger.error("%s: %s", ", ".join(str(each.path) for each in self._folders), error)
             self._due_ms[index] = due_ms
             wait_ms = min(wait_ms, due_ms - now_ms)
         return wait_ms
@@ -73,21 +74,33 @@ class Upkeep:
         self._checkpoint_recovery_points(0)
 
     def _checkpoint_high_watermarks(self, now_ms: int) -> None:
-        offsets = {(log.topic, log.partition): log.high_watermark for log in self._logs()}
-        self._data.write_checkpoint(HIGH_WATERMARKS, offsets)
+        self._checkpoint(HIGH_WATERMARKS, lambda log: log.high_watermark)
 
     def _checkpoint_recovery_points(self, now_ms: int) -> None:
-        offsets = {(log.topic, log.partition): log.recovery_point for log in self._logs()}
-        self._data.write_checkpoint(RECOVERY_POINTS, offsets)
+        self._checkpoint(RECOVERY_POINTS, lambda log: log.recovery_point)
 
     def _checkpoint_log_starts(self, now_ms: int) -> None:
         # Only log starts inside the first segment: file names tell the others.
-        offsets = {
-            (log.topic, log.partition): log.log_start_offset
-            for log in self._logs()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        self._data.write_checkpoint(LOG_STARTS, offsets)
+        self._checkpoint(
+            LOG_STARTS,
+            lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
+        )
+
+    def _checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
+        """Write a checkpoint file in each folder, with the logs of that folder. Raises the last OSError, after the other folders."""
+        by_folder: dict[Path, dict[tuple[str, int], int]] = {each.path: {} for each in self._folders}
+        for log in self._logs():
+            offset = offset_of(log)
+            if offset is not None and log.directory.parent in by_folder:
+                by_folder[log.directory.parent][log.topic, log.partition] = offset
+        failure: OSError | None = None
+        for folder in self._folders:
+            try:
+                folder.write_checkpoint(name, by_folder[folder.path])
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def _retain(self, now_ms: int) -> None:
         for log in self._logs():

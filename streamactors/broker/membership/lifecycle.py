@@ -220,7 +220,6 @@ class Lifecycle:
                 self._left.set_result(granted)
 
     def _registration(self) -> dict[str, Any]:
-        directory = self._node.logs.properties.directory_id
         return {
             "broker_id": self._node.node_id,
             "cluster_id": self._node.cluster_id,
@@ -234,7 +233,7 @@ class Lifecycle:
                 for each in SUPPORTED_FEATURES
             ],
             "rack": self._node.config.broker_rack,
-            "log_dirs": [directory] if directory is not None else [],
+            "log_dirs": list(self._node.logs.folders.ids),
             "previous_broker_epoch": self._previous_epoch,
         }
 

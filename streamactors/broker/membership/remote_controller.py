@@ -1,13 +1,15 @@
 """The commands of this broker for a controller that is another process.
 
 Owner: the data plane. Requests of clients go to the controller as they are, see `forwarding`; only what the broker itself wants comes
-this way: topics that are created on the first use, and producer ids."""
+this way: topics that are created on the first use, producer ids, and the data folders of replicas."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from streamactors.broker.controller.cluster_command import AssignReplicas, ReplicasAssigned
 from streamactors.broker.controller.command import (
     AllocateProducerIds,
     AutoCreate,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 CREATE_TOPICS: Final = (19, 7)
 ALLOCATE_PRODUCER_IDS: Final = (67, 0)
+ASSIGN_REPLICAS_TO_DIRS: Final = (73, 0)
 CREATE_TIMEOUT_MS: Final = 30_000
 
 Reply = Callable[[Any], object]
@@ -46,6 +49,8 @@ class RemoteController:
             self._create(command, reply)
         elif isinstance(command, AllocateProducerIds) and command.broker is None:
             self._allocate(command, reply)
+        elif isinstance(command, AssignReplicas) and command.broker_id == self._node.node_id:
+            self._assign(command, reply)
         else:
             self.submit_other(command, reply)
 
@@ -98,6 +103,40 @@ class RemoteController:
                 reply(ProducerIdBlock(answer.value.producer_id_start, answer.value.producer_id_len))
 
         self._life.ask(ALLOCATE_PRODUCER_IDS, body, allocated)
+
+    def _assign(self, command: AssignReplicas, reply: Reply) -> None:
+        by_folder: dict[uuid.UUID, dict[uuid.UUID, list[dict[str, int]]]] = {}
+        for folder, topic_id, number in command.assignments:
+            by_folder.setdefault(folder, {}).setdefault(topic_id, []).append({"partition_index": number})
+        body = {
+            "broker_id": command.broker_id,
+            "broker_epoch": command.broker_epoch,
+            "directories": [
+                {
+                    "id_": folder,
+                    "topics": [
+                        {"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()
+                    ],
+                }
+                for folder, topics in by_folder.items()
+            ],
+        }
+
+        def assigned(answer: ChannelAnswer) -> None:
+            if answer.error is not None:
+                reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, str(answer.error))))
+                return
+            codes = {
+                (folder.id_, topic.topic_id, each.partition_index): ErrorCode(each.error_code)
+                for folder in answer.value.directories
+                for topic in folder.topics
+                for each in topic.partitions
+            }
+            missing = ErrorCode.UNKNOWN_SERVER_ERROR
+            each_code = tuple(codes.get(each, missing) for each in command.assignments)
+            reply(ReplicasAssigned(ErrorCode(answer.value.error_code), each_code))
+
+        self._life.ask(ASSIGN_REPLICAS_TO_DIRS, body, assigned)
 
 
 class MemberController(RemoteController):

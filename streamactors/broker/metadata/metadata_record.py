@@ -123,6 +123,13 @@ class PartitionRecord(MetadataRecord):
     elr: Annotated[tuple[int, ...], Field(array(INT32), since=2, tag=1)] = ()
     last_known_elr: Annotated[tuple[int, ...], Field(array(INT32), since=2, tag=2)] = ()
 
+    def folder_of(self, broker_id: int) -> uuid.UUID | None:
+        """Return the data folder of a replica; None if it is not known."""
+        if not self.directories or broker_id not in self.replicas:
+            return None
+        index = self.replicas.index(broker_id)
+        return self.directories[index] if index < len(self.directories) else None
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange(MetadataRecord):

@@ -52,6 +52,8 @@ class PartitionState:
     isr: tuple[int, ...]
     partition_epoch: int = 0
     min_insync_replicas: int = 1
+    directory_id: uuid.UUID | None = None
+    """The data folder in which this broker has it, as the metadata says."""
 
 
 def enough_in_sync(min_insync_replicas: int, replicas: Sequence[int]) -> int:

@@ -79,7 +79,7 @@ class PartitionTable:
         logs = self._node.logs
         log = logs.get(state.topic, state.partition)
         if log is None:
-            log = logs.create(state.topic, state.partition, state.topic_id, config)
+            log = logs.create(state.topic, state.partition, state.topic_id, config, directory_id=state.directory_id)
         else:
             log.update_config(config)
         partition = HostedPartition(self._node, state, log)

@@ -55,7 +55,14 @@ class MetadataPublisher:
                     self._discard_namesake(topic, partition.partition)
                     if logs.get(topic.name, partition.partition) is None:
                         like = first.get(partition.leader_epoch)
-                        log = logs.create(topic.name, partition.partition, topic.topic_id, settings, like)
+                        log = logs.create(
+                            topic.name,
+                            partition.partition,
+                            topic.topic_id,
+                            settings,
+                            like,
+                            partition.folder_of(self._node.node_id),
+                        )
                         made.append((topic.name, partition.partition))
                         if partition.leader == self._node.node_id:  # writes a file, which the data plane must not
                             log.assign_leader_epoch(partition.leader_epoch, like)
@@ -133,7 +140,7 @@ class MetadataPublisher:
             config, least_in_sync = self._log_config(node.config, image, topic)
             for partition in topic.partitions:
                 if node.node_id in partition.replicas:
-                    state = _state(topic, partition, least_in_sync)
+                    state = _state(topic, partition, least_in_sync, node.node_id)
                     self._attempt(topic, partition, self._partitions.apply, state, config)
                 elif self._partitions.get(topic.name, partition.partition) is not None:  # it has moved to other brokers
                     self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)
@@ -170,7 +177,7 @@ class MetadataPublisher:
         return LogConfig.of(settings), settings.min_insync_replicas
 
 
-def _state(topic: TopicImage, partition: PartitionRecord, least_in_sync: int) -> PartitionState:
+def _state(topic: TopicImage, partition: PartitionRecord, least_in_sync: int, here: int) -> PartitionState:
     return PartitionState(
         topic=topic.name,
         topic_id=topic.topic_id,
@@ -181,4 +188,5 @@ def _state(topic: TopicImage, partition: PartitionRecord, least_in_sync: int) ->
         isr=partition.isr,
         partition_epoch=partition.partition_epoch,
         min_insync_replicas=enough_in_sync(least_in_sync, partition.replicas),
+        directory_id=partition.folder_of(here),
     )

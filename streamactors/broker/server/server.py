@@ -150,6 +150,8 @@ class Broker:
             node.controller = own = Controller(node, publisher, leads_others=spec is not None)
             if spec is not None:
                 self._lead()
+        if self.config.is_broker and (joined is not None or spec is not None or len(node.logs.folders.all) > 1):
+            self._assign_folders()
         node.producer_ids = ProducerIds(node.controller.submit)
         self._undo.append(node.controller.stop)
         if self.config.votes_with_others:  # the other controllers must reach this one before any of them can lead
@@ -186,6 +188,14 @@ class Broker:
             joined.ready()
         elif spec is not None:
             self._undo.append(own.leave)
+
+    def _assign_folders(self) -> None:
+        """Let the controller know which data folder has which replica."""
+        from streamactors.broker.replication.folder_assignments import FolderAssignments
+
+        assignments = FolderAssignments(self.node)
+        call_on(self._data_plane, assignments.start)
+        self._undo.append(partial(call_on, self._data_plane, assignments.stop))
 
     def _enter_others(self) -> None:
         """Prepare the connections to brokers and controllers. Raises InvalidSetting."""
@@ -256,6 +266,7 @@ class Broker:
     def _open_logs(self) -> LogManager:
         logs = LogManager(
             self._folder,
+            others=[each for each in self.config.data_folders if each != self._folder],
             default_config=LogConfig(),
             config=ManagerConfig.of(self.config),
             node_id=self.config.effective_node_id,

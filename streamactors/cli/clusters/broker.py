@@ -29,7 +29,9 @@ LEVELS = ("debug", "info", "warning", "error")
     metavar="[NAME://]HOST:PORT",
     help="Address that clients of a listener are told to use: for containers, WSL and remote clients.",
 )
-@click.option("--data", metavar="DIR", help="Data folder.  [default: a temporary one]")
+@click.option(
+    "--data", multiple=True, metavar="DIR", help="Data folder; may be given several times.  [default: a temporary one]"
+)
 @click.option("--config", metavar="FILE", help="A server.properties file with Apache Kafka's names.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting; may be given several times.")
 @click.option(
@@ -54,7 +56,7 @@ LEVELS = ("debug", "info", "warning", "error")
 def command(
     listen: tuple[str, ...],
     advertise: tuple[str, ...],
-    data: str | None,
+    data: tuple[str, ...],
     config: str | None,
     settings: tuple[str, ...],
     add_scram: tuple[str, ...],
@@ -95,7 +97,7 @@ def command(
 
     def ready(broker: Broker) -> None:
         where = ", ".join(str(listener) for listener in broker.node.listeners)
-        folder = f"{assembled.folder}"
+        folder = ", ".join(str(each.path) for each in broker.node.logs.folders.all)
         if assembled.temporary:
             folder += " (temporary: it goes with the broker; keep it with --data DIR)"
         say(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")

@@ -10,6 +10,10 @@ import click
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
 
+DATA_HELP = (
+    "Data folder; may be given several times, the one of the metadata log first.  [default: log.dirs of --config]"
+)
+
 
 @click.group("storage")
 def command() -> None:
@@ -42,7 +46,7 @@ def random_uuid() -> None:
 @click.option(
     "--node-id", type=click.IntRange(0), metavar="N", help="Id of the node.  [default: node.id of --config, or 1]"
 )
-@click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
+@click.option("--data", multiple=True, metavar="DIR", help=DATA_HELP)
 @click.option(
     "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature with which the cluster begins."
 )
@@ -63,7 +67,7 @@ def format_(
     cluster_id: str,
     config: str | None,
     node_id: int | None,
-    data: str | None,
+    data: tuple[str, ...],
     features: tuple[str, ...],
     standalone: bool,
     initial_controllers: str | None,
@@ -89,20 +93,22 @@ def format_(
         raise click.UsageError(
             "--standalone, --initial-controllers and --no-initial-controllers exclude each other; give one of them"
         )
-    folder, settings = _folder(config, data)
-    if ignore_formatted and read_folder(folder) is not None:
-        click.echo(f"{folder} is formatted already")
-        return
+    folders, settings = _folders(config, data)
     node_id = settings.effective_node_id if node_id is None else node_id
     voters = first_voters(settings, node_id, initial_controllers) if standalone or initial_controllers else None
-    format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features), voters)
-    click.echo(f"formatted {folder} for node {node_id} of cluster {cluster_id}")
+    for folder in folders:
+        if ignore_formatted and read_folder(folder) is not None:
+            click.echo(f"{folder} is formatted already")
+        else:
+            format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features), voters)
+            click.echo(f"formatted {folder} for node {node_id} of cluster {cluster_id}")
+        voters = None  # the metadata log is in the first folder
 
 
 @command.command("info")
 @click.option("--config", "-c", metavar="FILE", help="A server.properties file: log.dirs is taken from it.")
-@click.option("--data", metavar="DIR", help="Data folder.  [default: log.dirs of --config]")
-def info(config: str | None, data: str | None) -> None:
+@click.option("--data", multiple=True, metavar="DIR", help=DATA_HELP)
+def info(config: str | None, data: tuple[str, ...]) -> None:
     """Say of which cluster and node a data folder is, and which voters its metadata log names. Ends with 1 for a folder that is not formatted.
 
     \b
@@ -113,31 +119,34 @@ def info(config: str | None, data: str | None) -> None:
     from streamactors.broker.log.partition_metadata import encode_uuid
     from streamactors.broker.server.stored_quorum import voters_of_folder
 
-    folder, _ = _folder(config, data)
-    properties = read_folder(folder)
-    if properties is None:
-        raise click.ClickException(f"{folder} is not formatted; streamactors storage format makes it a data folder")
-    click.echo(f"folder        {folder}")
-    click.echo(f"cluster.id    {properties.cluster_id}")
-    click.echo(f"node.id       {properties.node_id}")
-    if properties.directory_id is not None:
-        click.echo(f"directory.id  {encode_uuid(properties.directory_id)}")
-    voters = voters_of_folder(folder)
+    folders, _ = _folders(config, data)
+    for folder in folders:
+        properties = read_folder(folder)
+        if properties is None:
+            raise click.ClickException(f"{folder} is not formatted; streamactors storage format makes it a data folder")
+        click.echo(f"folder        {folder}")
+        click.echo(f"cluster.id    {properties.cluster_id}")
+        click.echo(f"node.id       {properties.node_id}")
+        if properties.directory_id is not None:
+            click.echo(f"directory.id  {encode_uuid(properties.directory_id)}")
+    voters = voters_of_folder(folders[0])
     click.echo(f"kraft.version {0 if voters is None else 1}")
     for each in () if voters is None else voters.voters:
         click.echo(f"voter         {each}")
 
 
-def _folder(config: str | None, data: str | None) -> tuple[Path, BrokerConfig]:
-    """Return the data folder and the settings."""
+def _folders(config: str | None, data: tuple[str, ...]) -> tuple[list[Path], BrokerConfig]:
+    """Return the data folders, the one with the metadata log first, and the settings."""
     from streamactors.broker.config.broker_config import BrokerConfig
     from streamactors.broker.config.properties import read_properties
 
     settings = BrokerConfig.of(read_properties(Path(config))) if config is not None else BrokerConfig.of({})
-    folder = data or settings.data_folder
-    if not folder:
+    first = data[0] if data else settings.data_folder
+    if not first:
         raise click.UsageError("name the folder with --data DIR, or a file that has log.dirs with --config FILE")
-    return Path(folder).expanduser().absolute(), settings
+    others = data[1:] if data else settings.data_folders
+    found = [Path(each).expanduser().absolute() for each in (first, *others)]
+    return list(dict.fromkeys(found)), settings
 
 
 def _level(text: str) -> tuple[str, int]:

@@ -76,3 +76,20 @@ def test_the_command_formats_by_a_properties_file_and_describes_the_folder(
     assert "node.id       4" in told
     assert run(["storage", "format", "-t", cluster_id, "-c", str(file)]) != 0
     assert run(["storage", "format", "-t", cluster_id, "-c", str(file), "--ignore-formatted"]) == 0
+
+
+def test_every_folder_of_a_node_is_formatted_and_described(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from streamactors.cli.clusters.storage import command
+
+    folders = [str(tmp_path / name) for name in "ab"]
+    data = [word for folder in folders for word in ("--data", folder)]
+    made = CliRunner().invoke(command, ["format", "--cluster-id", new_cluster_id(), "--node-id", "4", *data])
+    assert made.exit_code == 0, made.output
+    assert made.output.count("formatted ") == 2
+    told = CliRunner().invoke(command, ["info", *data])
+    assert told.exit_code == 0, told.output
+    lines = [line.split() for line in told.output.splitlines()]
+    assert [words[1] for words in lines if words[0] == "folder"] == folders
+    assert len({words[1] for words in lines if words[0] == "directory.id"}) == 2

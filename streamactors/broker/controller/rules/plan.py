@@ -12,6 +12,7 @@ from typing import Any, Final
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.controller.cluster_command import (
     AlterPartition,
+    AssignReplicas,
     ElectLeaders,
     Reassign,
     RegisterController,
@@ -40,6 +41,7 @@ from streamactors.broker.controller.command import (
     TopicCreated,
 )
 from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, update_features
+from streamactors.broker.controller.rules.folder_rules import assign_replicas
 from streamactors.broker.controller.rules.plan_configs import alter_configs
 from streamactors.broker.controller.rules.plan_partitions import (
     alter_partition,
@@ -130,6 +132,7 @@ _RULES: Final[dict[type, Callable[[Facts, Any], Plan]]] = {
     CreateToken: create_token,
     ChangeToken: change_token,
     AlterPartition: alter_partition,
+    AssignReplicas: assign_replicas,
     ElectLeaders: elect_leaders,
     Reassign: reassign,
     UnregisterBroker: unregister_broker,

@@ -7,7 +7,7 @@ or records at or beyond the last stable offset. Source: Kafka's LogCleaner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
@@ -56,10 +56,14 @@ class Cleaner:
     """Finds the log with the greatest dirty share, and compacts it."""
 
     def __init__(
-        self, logs: Callable[[], Iterable[PartitionLog]], data: DataFolder | None, *, dedupe_bytes: int = DEDUPE_BYTES
+        self,
+        logs: Callable[[], Iterable[PartitionLog]],
+        folders: Sequence[DataFolder] | None,
+        *,
+        dedupe_bytes: int = DEDUPE_BYTES,
     ) -> None:
         self._logs = logs
-        self._data = data
+        self._folders = folders or ()
         self.dedupe_bytes = dedupe_bytes
         # Entries of a log are added under its lock while it is not closed: deletion closes it, then calls `forget`.
         self._cleaned_to: dict[Key, int] = {}
@@ -67,8 +71,9 @@ class Cleaner:
 
     def load(self) -> None:
         """Read how far each log was compacted."""
-        if self._data is not None:
-            self._cleaned_to = self._data.read_checkpoint(CLEANED_POINTS)
+        self._cleaned_to = {}
+        for folder in self._folders:
+            self._cleaned_to |= folder.read_checkpoint(CLEANED_POINTS)
 
     def forget(self, topic: str, partition: int) -> None:
         """Forget a log that was deleted."""
@@ -176,10 +181,17 @@ class Cleaner:
                 return False
             self._cleaned_to[log.topic, log.partition] = offsets.latest_offset + 1
             self.cleaned_to(log)  # The log may have been truncated during the pass.
-        if self._data is not None:
-            self._data.write_checkpoint(CLEANED_POINTS, dict(self._cleaned_to))
+        self._save(log)
         log.forget_truncation()
         return True
+
+    def _save(self, log: PartitionLog) -> None:
+        """Write the checkpoint of the folder that has this log. Raises OSError."""
+        for folder in self._folders:
+            if folder.path == log.directory.parent:
+                here = {(each.topic, each.partition) for each in self._logs() if each.directory.parent == folder.path}
+                cleaned_to = {key: offset for key, offset in self._cleaned_to.copy().items() if key in here}
+                folder.write_checkpoint(CLEANED_POINTS, cleaned_to)
 
     def _give_up(self, log: PartitionLog, error: Exception) -> None:
         """Mark the log as uncleanable. An error of a log that was closed or deleted meanwhile is ignored."""

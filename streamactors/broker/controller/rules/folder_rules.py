@@ -1,0 +1,66 @@
+"""Which data folder each replica is in (KIP-858). Pure.
+
+Owner: the controller. A broker with several folders says where it has put a replica, when it has created or moved it. Checks and error codes:
+Apache Kafka's ReplicationControlManager. A replica in a folder that its broker does not have at the moment leaves the ISR and does not lead."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Final
+
+from streamactors.broker.controller.cluster_command import AssignReplicas, ReplicasAssigned
+from streamactors.broker.controller.command import Facts, Plan
+from streamactors.broker.controller.rules.election_rules import alive_in, change
+from streamactors.broker.controller.rules.elr_rules import min_isr_of
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
+from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
+
+FIRST_WITH_FOLDERS: Final = 17
+"""The level of metadata.version, 3.7-IV2, from which on partitions have the folders of their replicas."""
+UNKNOWN_FOLDER: Final = uuid.UUID(int=0)
+"""The folder of a replica whose broker has not said where it is."""
+
+
+def assign_replicas(facts: Facts, command: AssignReplicas) -> Plan:
+    """Return the records that put replicas into folders, and the error of each assignment."""
+    image = facts.image
+    if image.features.get(METADATA_VERSION, 0) < FIRST_WITH_FOLDERS:
+        return Plan([], ReplicasAssigned(ErrorCode.UNSUPPORTED_VERSION))
+    broker = image.brokers.get(command.broker_id)
+    if broker is None or broker.broker_epoch != command.broker_epoch:
+        return Plan([], ReplicasAssigned(ErrorCode.STALE_BROKER_EPOCH))
+    records: list[MetadataRecord] = []
+    codes = []
+    for folder, topic_id, number in command.assignments:
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:
+            codes.append(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif not 0 <= number < len(topic.partitions):
+            codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif command.broker_id not in topic.partitions[number].replicas:
+            codes.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        else:
+            is_gone = bool(broker.log_dirs) and folder not in broker.log_dirs
+            made = _assigned(image, topic.name, topic.partitions[number], command.broker_id, folder, is_gone)
+            if made is not None:
+                records.append(made)
+            codes.append(ErrorCode.NONE)
+    return Plan(records, ReplicasAssigned(ErrorCode.NONE, tuple(codes)))
+
+
+def _assigned(
+    image: MetadataImage, name: str, partition: PartitionRecord, broker_id: int, folder: uuid.UUID, is_gone: bool
+) -> PartitionChange | None:
+    known = dict(zip(partition.replicas, partition.directories, strict=False))
+    directories = tuple(folder if each == broker_id else known.get(each, UNKNOWN_FOLDER) for each in partition.replicas)
+    made = PartitionChange(partition.partition, partition.topic_id)
+    if is_gone and (broker_id in partition.isr or broker_id == partition.leader):
+        isr, min_isr = tuple(each for each in partition.isr if each != broker_id), min_isr_of(image, name)
+        if min_isr is None:
+            isr = isr or partition.isr
+        made = change(partition, isr, alive_in(image, but=broker_id), min_isr=min_isr) or made
+    if directories == partition.directories and made == PartitionChange(partition.partition, partition.topic_id):
+        return None
+    return replace(made, directories=directories)

@@ -1,0 +1,118 @@
+"""The data folders of one broker: they are opened together, belong to one node of one cluster, and share the partitions.
+
+Owner: LogManager. The first folder has the metadata log. A new partition goes to the folder that the metadata of the cluster names, or to the
+one with the fewest partitions. Rules: Apache Kafka's log.dirs, KIP-112 and KIP-858."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.meta_properties import MetaProperties
+
+METADATA_LOG: Final = "__cluster_metadata-0"
+
+
+class Folders:
+    """The folders in the order of log.dirs; `first` is the one with the metadata log."""
+
+    def __init__(self, disk: Disk, paths: Sequence[Path]) -> None:
+        self._disk = disk
+        self.all: Final = tuple(DataFolder(disk, path) for path in paths)
+        self.first: Final = self.all[0]
+        self.preferred: dict[tuple[str, int], Path] = {}
+        """Where partitions are to be created that do not exist yet, as AlterReplicaLogDirs has asked for."""
+
+    def open(self, node_id: int, cluster_id: str | None) -> MetaProperties:
+        """Lock every folder, create what is new, and return the properties of the first. Raises BrokerStartError, and then none is locked."""
+        self._check_metadata()
+        opened: list[DataFolder] = []
+        try:
+            properties = self.first.open(node_id, cluster_id)
+            opened.append(self.first)
+            for folder in self.all[1:]:
+                own = folder.open(properties.node_id, properties.cluster_id)
+                opened.append(folder)
+                self._check(folder, own, properties)
+            if len(self.all) > 1:
+                self._name_all()
+        except BrokerStartError:
+            for folder in opened:
+                folder.unlock()
+            raise
+        return properties._replace(directory_id=self.first.directory_id)
+
+    def _check(self, folder: DataFolder, own: MetaProperties, first: MetaProperties) -> None:
+        """Raise BrokerStartError if a folder does not belong to the node of the first one."""
+        if own.node_id != first.node_id:
+            raise BrokerStartError(
+                f"the data folder {folder.path} is of node {own.node_id}, and {self.first.path} is of node {first.node_id}; "
+                "name only the folders of one node in log.dirs"
+            )
+
+    def _check_metadata(self) -> None:
+        """Raise BrokerStartError if a folder that is not the first has a metadata log."""
+        for folder in self.all[1:]:
+            if self._disk.exists(folder.path / METADATA_LOG):
+                raise BrokerStartError(
+                    f"{folder.path} has a metadata log, and {self.first.path} is the folder for it; name {folder.path} first in log.dirs, or "
+                    f"in metadata.log.dir, or remove {folder.path / METADATA_LOG}"
+                )
+
+    def _name_all(self) -> None:
+        """Give each folder an id that has none, and raise BrokerStartError if two have the same."""
+        named: dict[uuid.UUID, DataFolder] = {}
+        for folder in self.all:
+            if folder.directory_id is None:
+                folder.give_id()
+            assert folder.directory_id is not None
+            twin = named.setdefault(folder.directory_id, folder)
+            if twin is not folder:
+                raise BrokerStartError(
+                    f"the data folders {twin.path} and {folder.path} have the same directory.id: one is a copy of the other; "
+                    "name only one of them in log.dirs"
+                )
+
+    def unlock(self) -> None:
+        """Unlock every folder."""
+        for folder in self.all:
+            folder.unlock()
+
+    @property
+    def ids(self) -> tuple[uuid.UUID, ...]:
+        """The ids of the folders, for the registration of the broker."""
+        return tuple(each.directory_id for each in self.all if each.directory_id is not None)
+
+    @property
+    def are_clean(self) -> bool:
+        """Whether each folder is new, or its last broker was shut down cleanly."""
+        return all(each.was_clean for each in self.all)
+
+    @property
+    def previous_epoch(self) -> int:
+        """The broker epoch under which the last broker left its cluster in order; -1 if the folders do not all say the same."""
+        epochs = {each.previous_epoch for each in self.all if not each.is_new}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    def of_path(self, path: Path) -> DataFolder | None:
+        """Return the folder at a path, None if there is none."""
+        return next((each for each in self.all if each.path == path), None)
+
+    def place(
+        self, topic: str, partition: int, directory_id: uuid.UUID | None, partitions: Mapping[Path, int]
+    ) -> DataFolder:
+        """Return the folder for a new partition. `partitions` is how many each folder has."""
+        if len(self.all) == 1 or f"{topic}-{partition}" == METADATA_LOG:
+            return self.first
+        asked = self.preferred.pop((topic, partition), None)
+        for folder in self.all:
+            if folder.path == asked or (
+                asked is None and directory_id is not None and folder.directory_id == directory_id
+            ):
+                return folder
+        return min(self.all, key=lambda each: partitions.get(each.path, 0))

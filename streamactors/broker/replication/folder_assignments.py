@@ -1,0 +1,106 @@
+"""Tells the controller in which data folder this broker has each replica, where the metadata says otherwise (KIP-858).
+
+Owner: the data plane. A broker with several folders chooses the folder of a new replica when it creates the log. What the controller has not
+confirmed is sent again."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from streamactors.actors.dispatching.timing_wheel import Timer
+from streamactors.broker.controller.cluster_command import AssignReplicas, ReplicasAssigned
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.metadata_record import PartitionRecord
+
+if TYPE_CHECKING:
+    from streamactors.broker.node import Node
+
+_log = logging.getLogger("streamactors.broker.replication")
+
+RETRY_MS: Final = 200.0
+MOST_AT_ONCE: Final = 2_000
+
+Replica = tuple[uuid.UUID, int]  # topic id, partition
+
+
+class FolderAssignments:
+    """The assignments that the controller has not confirmed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._pending: dict[Replica, uuid.UUID] = {}
+        self._asking = False
+        self._timer: Timer | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Follow the metadata from now on. On the data plane's thread, before the first image is applied."""
+        self._node.metadata.subscribe(self._changed)
+
+    def stop(self) -> None:
+        """Send nothing any more. On the data plane's thread."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _changed(self, delta: ImageDelta) -> None:
+        for deleted in delta.deleted:
+            for record in deleted.partitions:
+                self._pending.pop((deleted.topic_id, record.partition), None)
+        for topic in (*delta.created, *delta.changed):
+            for record in topic.partitions:
+                self._compare(topic.name, record)
+        if self._pending:
+            self._ask_soon(0.0)
+
+    def _compare(self, name: str, record: PartitionRecord) -> None:
+        partition, replica = self._node.partitions.get(name, record.partition), (record.topic_id, record.partition)
+        folder = None if partition is None else self._node.logs.directory_of(partition.log)
+        if folder is None or folder == record.folder_of(self._node.node_id):
+            self._pending.pop(replica, None)
+        else:
+            self._pending[replica] = folder
+
+    def _ask_soon(self, delay_ms: float) -> None:
+        if self._timer is None and not self._asking and not self._stopped:
+            self._timer = self._node.data_plane.call_later(delay_ms, self._ask)
+
+    def _ask(self) -> None:
+        self._timer = None
+        node = self._node
+        broker = node.metadata.image.brokers.get(node.node_id)
+        if broker is None:
+            self._ask_soon(RETRY_MS)  # it has not registered yet
+            return
+        asked = list(self._pending.items())[:MOST_AT_ONCE]
+        if not asked:
+            return
+        self._asking = True
+        assignments = tuple((folder, topic_id, number) for (topic_id, number), folder in asked)
+        node.controller.submit(
+            AssignReplicas(node.node_id, broker.broker_epoch, assignments), lambda answer: self._answered(asked, answer)
+        )
+
+    def _answered(self, asked: list[tuple[Replica, uuid.UUID]], answer: ReplicasAssigned) -> None:
+        self._asking = False
+        if answer.error is ErrorCode.UNSUPPORTED_VERSION:
+            _log.error(
+                "the cluster does not know data folders of replicas, which a broker with several needs; raise its metadata.version to 17 or more"
+            )
+            self._pending.clear()
+            return
+        for (replica, folder), code in zip(asked, answer.codes, strict=False):
+            if self._pending.get(replica) == folder:
+                if code is not ErrorCode.NONE:  # the image that says why comes with the metadata
+                    _log.info(
+                        "partition %d of topic id %s: its data folder is not assigned: %s",
+                        replica[1],
+                        replica[0],
+                        code.name,
+                    )
+                del self._pending[replica]
+        if self._pending:
+            self._ask_soon(RETRY_MS if answer.error else 0.0)

@@ -1,0 +1,166 @@
+"""A broker with several data folders: where partitions go, what the cluster knows of it, and which folders do not go together."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamactors.broker.errors import BrokerStartError, ErrorCode
+from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
+from streamactors.broker.log.meta_properties import decode_properties, encode_properties
+from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
+from tests.broker.wire import wait_until
+
+Broker = Callable[..., LiveBroker]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "a", tmp_path / "b"
+
+
+def broker_of(*folders: Path, **settings: Any) -> LiveBroker:
+    named = {"log.dirs": ",".join(map(str, folders)), **settings}
+    return LiveBroker(folders[0], named)
+
+
+def partitions_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir() if each.is_dir() and not each.name.startswith("__"))
+
+
+def properties_of(folder: Path) -> Any:
+    return decode_properties((folder / "meta.properties").read_bytes())
+
+
+def test_new_partitions_go_to_the_folder_with_the_fewest(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live:
+        live.create_topic("orders", partitions=4)
+        assert [len(partitions_in(each)) for each in folders] in ([2, 2], [1, 3])  # the metadata log counts, too
+    first, second = map(properties_of, folders)
+    assert (first.cluster_id, first.node_id) == (second.cluster_id, second.node_id)
+    assert first.directory_id != second.directory_id
+
+
+def test_records_are_where_they_were_after_a_restart(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live, live.client() as client:
+        live.create_topic("orders", partitions=4)
+        for partition in range(4):
+            client.call(0, 9, produce_body(batch(b"a", b"b"), partition=partition))
+    before = [partitions_in(each) for each in folders]
+    with broker_of(*folders) as live, live.client() as client:
+        assert [partitions_in(each) for each in folders] == before
+        assert live.node.logs.was_clean
+        for partition in range(4):
+            fetched = client.call(1, 12, fetch_body(0, partition=partition)).responses[0].partitions[0]
+            assert (fetched.error_code, fetched.high_watermark) == (0, 2)
+
+
+def test_the_metadata_say_which_folder_has_a_replica(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live:
+        live.create_topic("orders", partitions=3)
+        ids = {each.path: each.directory_id for each in live.node.logs.folders.all}
+
+        def known() -> list[Any]:
+            topic = live.node.metadata.image.topics["orders"]
+            return [each.folder_of(live.node.node_id) for each in topic.partitions]
+
+        wanted = [ids[live.partition("orders", index).log.directory.parent] for index in range(3)]
+        wait_until(lambda: known() == wanted)
+        assert set(live.node.metadata.image.brokers[live.node.node_id].log_dirs) == set(ids.values())
+
+
+def test_every_folder_is_described(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live, live.client() as client:
+        live.create_topic("orders", partitions=4)
+        client.call(0, 9, produce_body(batch(b"a"), partition=1))
+        described = client.call(35, 4, {"topics": None}).results
+        assert [each.log_dir for each in described] == [str(each) for each in folders]
+        found = {
+            (topic.name, each.partition_index): each.partition_size
+            for folder in described
+            for topic in folder.topics
+            for each in topic.partitions
+        }
+        assert sorted(found) == [("orders", index) for index in range(4)]
+        assert found["orders", 1] > 0
+        assert all(each.total_bytes > each.usable_bytes > 0 for each in described)
+
+
+def test_a_replica_is_created_where_it_was_asked_for(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live, live.client() as client:
+        topics = [{"name": "orders", "partitions": [0, 1, 2]}]
+        asked = {"dirs": [{"path": str(folders[1]), "topics": topics}, {"path": "/nowhere", "topics": topics}]}
+        answer = client.call(34, 2, asked).results[0].partitions
+        assert [each.error_code for each in answer] == 3 * [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] + 3 * [
+            ErrorCode.LOG_DIR_NOT_FOUND
+        ]
+        live.create_topic("orders", partitions=3)
+        assert partitions_in(folders[1]) == ["orders-0", "orders-1", "orders-2"]
+
+
+def test_a_further_folder_is_taken_into_use(folders: tuple[Path, Path]) -> None:
+    with broker_of(folders[0]) as live:
+        live.create_topic("old", partitions=2)
+    with broker_of(*folders) as live:
+        live.create_topic("new", partitions=2)
+        assert partitions_in(folders[1]) == ["new-0", "new-1"]
+        assert partitions_in(folders[0]) == ["old-0", "old-1"]
+
+
+def test_a_copy_of_a_folder_is_refused(folders: tuple[Path, Path]) -> None:
+    with broker_of(folders[0]):
+        pass
+    folders[1].mkdir()
+    shutil.copy(folders[0] / "meta.properties", folders[1])
+    with pytest.raises(BrokerStartError, match=r"have the same directory\.id: one is a copy of the other"):
+        broker_of(*folders).broker.start()
+
+
+@pytest.mark.parametrize(("cluster", "node_id", "why"), [(None, 1, "belongs to cluster"), ("same", 7, "is of node 7")])
+def test_the_folder_of_another_node_is_refused(
+    folders: tuple[Path, Path], cluster: str | None, node_id: int, why: str
+) -> None:
+    with broker_of(folders[0]) as live:
+        cluster_id = live.node.cluster_id if cluster else new_cluster_id()
+    format_folder(folders[1], node_id, cluster_id)
+    with pytest.raises(BrokerStartError, match=why):
+        broker_of(*folders).broker.start()
+    with broker_of(folders[0]):  # the locks are gone
+        pass
+
+
+def test_a_second_metadata_log_is_refused(folders: tuple[Path, Path]) -> None:
+    with broker_of(folders[0]):
+        pass
+    with pytest.raises(BrokerStartError, match="has a metadata log"):
+        broker_of(*reversed(folders)).broker.start()
+
+
+def test_the_folder_of_the_metadata_log_can_be_named(folders: tuple[Path, Path]) -> None:
+    settings = {"log.dirs": ",".join(map(str, folders)), "metadata.log.dir": str(folders[1])}
+    with LiveBroker(folders[1], settings):
+        assert (folders[1] / "__cluster_metadata-0").exists()
+        assert not (folders[0] / "__cluster_metadata-0").exists()
+
+
+def test_a_partition_in_two_folders_is_refused(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live:
+        live.create_topic("orders", partitions=1)
+    has, lacks = folders if partitions_in(folders[0]) else folders[::-1]
+    shutil.copytree(has / "orders-0", lacks / "orders-0")
+    with pytest.raises(BrokerStartError, match=r"orders-0 is in .* and in "):
+        broker_of(*folders).broker.start()
+
+
+def test_a_folder_without_an_id_gets_one(folders: tuple[Path, Path]) -> None:
+    with broker_of(folders[0]):
+        pass
+    path = folders[0] / "meta.properties"
+    path.write_bytes(encode_properties(decode_properties(path.read_bytes())._replace(directory_id=None)))
+    with broker_of(*folders) as live:
+        assert len(set(live.node.logs.folders.ids)) == 2
+    assert properties_of(folders[0]).directory_id is not None
