@@ -191,7 +191,9 @@ class Broker:
 
     def _assign_folders(self) -> None:
         """Let the controller know which data folder has which replica."""
-        from streamactors.broker.replication.folder_assignments import FolderAssignments
+        from streamactors.broker.server.folder_assignments import (
+            FolderAssignments,
+        )  # a broker on its own does not need it
 
         assignments = FolderAssignments(self.node)
         call_on(self._data_plane, assignments.start)

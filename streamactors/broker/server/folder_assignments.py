@@ -18,7 +18,7 @@ from streamactors.broker.metadata.metadata_record import PartitionRecord
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
 
-_log = logging.getLogger("streamactors.broker.replication")
+_log = logging.getLogger("streamactors.broker.controller")
 
 RETRY_MS: Final = 200.0
 MOST_AT_ONCE: Final = 2_000
