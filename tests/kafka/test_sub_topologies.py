@@ -7,10 +7,10 @@ import json
 import pytest
 from confluent_kafka import Producer as BareProducer
 
-from streamactors import ActorSystem, Sink
+from streamactors import ActorSystem, Keep, Sink
 from streamactors.kafka import Consumer
 from streamactors.kafka.errors import TopicError
-from streamactors.windows import State
+from streamactors.windows import RestoreError, State
 
 
 @pytest.fixture
@@ -166,3 +166,24 @@ def test_merged_streams_of_different_numbers_of_partitions_meet_in_a_repartition
         wait_for(lambda: newest(counted) == ({f"k{n}": 5 for n in range(20)}, 100))
         first.shutdown().result(30)
     assert newest(merged_to)[1] == 100
+
+
+def test_a_step_of_a_topology_without_a_name_whose_number_has_changed_is_refused(cluster, settings, write, system):
+    """Formerly only windows of a stream were recognised by their changelogs; a topology went on with an empty table."""
+    cluster.create_topic("unnamed", partitions=1)
+    write("unnamed", [("a", 1)])
+
+    def run(build):
+        topics = Consumer.topics(settings.with_group_id("unnamed-steps"), until="end")
+        control, done = topics.source(build(topics.stream("unnamed"))).to_mat(Sink.to_list(), Keep.both).run(system)
+        found = [row.value for row in done.result(30)]
+        control.is_shutdown.result(30)
+        return found
+
+    assert run(lambda rows: rows.group_by_key().count()) == [1]
+    write("unnamed", [("a", 1)])
+    with pytest.raises(
+        RestoreError, match=r"count-0000000001-changelog, and the step is now .*count-0000000002-changelog.*name"
+    ):
+        run(lambda rows: rows.filter(lambda row: True).group_by_key().count())
+    assert run(lambda rows: rows.group_by_key().count()) == [2]

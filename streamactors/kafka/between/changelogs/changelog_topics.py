@@ -47,7 +47,7 @@ NO_PROGRESS_S: Final = 90.0
 """Longer than librdkafka's transaction timeout: an abandoned transaction holds back what stands behind it for so long."""
 _CREATED_S: Final = 10.0
 PROGRESS_S: Final = 5.0
-_GENERATED: Final = re.compile(r"(.+-store-)\d{10}-changelog")
+_GENERATED: Final = re.compile(r"(.+-)\d{10}((?:-[a-z]+)*-changelog)")
 _log = logging.getLogger("streamactors.kafka")
 
 
@@ -164,7 +164,7 @@ class ChangelogTopics:
                 continue
             for other in sorted(set(known) - wanted):
                 found = _GENERATED.fullmatch(other)
-                if found is not None and found[1] == named[1]:
+                if found is not None and found.groups() == named.groups():
                     raise RestoreError(
                         f"the state of a step without a name is in {other}, and the step is now {topic}: its generated number has changed "
                         "with the steps before it; give the step a name (count(name='…')) and rename, or delete the old topic to begin without "
