@@ -23,8 +23,6 @@ from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 
 ROUNDS = 3
-WARM_UP = 1
-"""Rounds before those that count. The compiler of Spark's JVM is busy in the first round; a short query is twice as quick in the third."""
 N = 2_000_000
 PARTITIONS = 4
 BATCH = 1_000_000
@@ -150,11 +148,11 @@ def compared(name: str, ours: list[float], theirs: list[float], peer: str, targe
 
 
 def alternately(bench: Bench, one: Callable[[], object], two: Callable[[], object]) -> tuple[list[float], list[float]]:
-    """Run two ways in turn; the first rounds warm up and do not count."""
+    """Run two ways in turn; the first round warms up and does not count."""
     found: tuple[list[float], list[float]] = ([], [])
-    for i in range(WARM_UP + ROUNDS):
+    for i in range(ROUNDS + 1):
         rates = bench.cpu(one), bench.cpu(two)
-        if i >= WARM_UP:
+        if i:
             found[0].append(rates[0])
             found[1].append(rates[1])
     return found
