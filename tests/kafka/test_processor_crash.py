@@ -49,8 +49,8 @@ def killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed, kills
     dice = random.Random(seed)
     rows = [(i % PARTITIONS, f"k{dice.randrange(KEYS)}-{i % PARTITIONS}", 1_000 + i) for i in range(ROWS)]
     share = ROWS // (kills + 1)
-    cluster.create_topic(source, partitions=PARTITIONS)
-    cluster.create_topic(target, partitions=PARTITIONS)
+    for topic in (source, target):  # the rows are of 1970, older than any retention
+        cluster.create_topic(topic, PARTITIONS, {"retention.ms": "-1"})
     command = [sys.executable, str(Path(__file__).with_name("_processor_app.py")), cluster.bootstrap_servers, group]
     members = [Member([*command, f"m{n}", str(tmp_path / f"m{n}"), source, target, str(standbys)]) for n in range(2)]
     try:
