@@ -4,6 +4,7 @@ import-linter holds the layers (`.importlinter`); these tests hold what it canno
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -60,3 +61,36 @@ def test_a_public_docstring_that_takes_a_time_names_its_unit() -> None:
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
+
+
+def test_what_a_test_imports_from_another_file_of_tests_is_there() -> None:
+    # The suites that compare with other systems are not loaded by `make test`, so a renamed helper would be missed.
+    found = {path: list(ast.walk(ast.parse(path.read_text()))) for path in (ROOT / "tests").rglob("*.py")}
+    defined = {_module(path): _defined(nodes) for path, nodes in found.items()}
+    missing = [
+        f"{path.relative_to(ROOT)}: {node.module}.{name.name}"
+        for path, nodes in found.items()
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module in defined
+        for name in node.names
+        if name.name not in defined[node.module] and f"{node.module}.{name.name}" not in defined
+    ]
+    assert missing == []
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _defined(nodes: list[ast.AST]) -> set[str]:
+    """Return every name that a file binds, at any depth."""
+    bound: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            bound |= {alias.asname or alias.name for alias in node.names}
+    return bound

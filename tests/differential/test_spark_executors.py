@@ -6,13 +6,12 @@ import pytest
 
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.test_connector import cluster  # noqa: F401
-from tests.spark.executors.conftest import system  # noqa: F401
+from tests.spark.executors.conftest import spark, system  # noqa: F401
 from tests.spark.executors.test_attempts import (  # noqa: F401
     test_tasks_whose_first_attempts_fail_write_their_ranges_once,
 )
 from tests.spark.executors.test_carried import test_windows_move_to_executors_and_back_and_there_again  # noqa: F401
 from tests.spark.executors.test_in_spark import (  # noqa: F401
-    spark,
     test_a_topic_and_its_late_rows_are_written_by_the_tasks,
     test_windows_with_late_rows_run_on_executors_batch_by_batch_and_go_on_after_the_end,
 )
