@@ -9,6 +9,7 @@ import signal
 import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,6 @@ from streamactors.broker import Cluster
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.wire import WireClient
@@ -111,15 +111,13 @@ def test_a_full_disk_while_folders_are_made_leaves_nothing_behind(
         client = broker.client()
         make, made = broker.node.logs.create, []
 
-        def fill(
-            topic: str, partition: int, topic_id: uuid.UUID | None, config: LogConfig, like: PartitionLog | None = None
-        ) -> object:
+        def fill(topic: str, partition: int, *more: Any) -> object:
             if partition == 1:
                 from streamactors.broker.errors import StorageError
 
                 raise StorageError(f"cannot create {topic}-{partition}: No space left on device")
             made.append(topic)
-            return make(topic, partition, topic_id, config, like)
+            return make(topic, partition, *more)
 
         monkeypatch.setattr(broker.node.logs, "create", fill)
         ((code, message),) = create(client, "big")

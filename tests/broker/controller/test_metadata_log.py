@@ -101,7 +101,7 @@ def test_a_power_cut_takes_nothing_that_was_appended(tmp_path: Path, seed: int) 
     for number in range(count):
         write(log, topic(number))
     disk.cut_power(rng)
-    logs._data.unlock()  # the process is gone, and with it its lock
+    logs.folders.unlock()  # the process is gone, and with it its lock
     again = manager(tmp_path, ForgetfulDisk(tmp_path))
     image = opened(again).load().image
     assert set(image.topics) == {f"t{number}" for number in range(count)}
@@ -141,7 +141,7 @@ def test_a_power_cut_between_snapshots_takes_nothing(tmp_path: Path, seed: int) 
     logs = manager(tmp_path, disk)
     image = play(opened(logs), MetadataImage(), range(rng.randrange(2, 9)), rng.choice([1, 200, 400]))
     disk.cut_power(rng)
-    logs._data.unlock()
+    logs.folders.unlock()
     again = manager(tmp_path, ForgetfulDisk(tmp_path))
     assert opened(again).load().image == image
     again.close()

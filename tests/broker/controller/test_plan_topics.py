@@ -261,16 +261,32 @@ def test_an_illegal_name_is_not_created_by_itself_either() -> None:
 
 
 @pytest.mark.parametrize("fenced", [1, 2])
-def test_a_topic_does_not_grow_while_fewer_brokers_are_alive_than_its_replication_factor(fenced: int) -> None:
+def test_new_partitions_have_followers_on_fenced_brokers_where_too_few_are_alive(fenced: int) -> None:
     # Placement divided by zero with one broker alive, and named a broker twice with two.
     given = facts(brokers=3)
     given = after(given, create_topics(given, CreateTopics((NewTopic("t", 1, 3),))))
-    for broker in range(3, 3 - fenced, -1):
+    alive = set(range(1, 4 - fenced))
+    for broker in {1, 2, 3} - alive:
         fence = BrokerRegistrationChange(broker, 1, fenced=1)
         given = given._replace(image=apply_records(given.image, [fence], 100).image)
-    plan = create_partitions(given, CreatePartitions((MorePartitions("t", 4),)))
-    code, message = plan.answer["t"]
-    assert code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert message is not None
-    assert f"only {3 - fenced} broker(s) are registered" in message
-    assert plan.records == []
+    more = create_partitions(given, CreatePartitions((MorePartitions("t", 4),)))
+    made = create_topics(given, CreateTopics((NewTopic("u", 3, 3),)))
+    for plan, name in ((more, "t"), (made, "u")):
+        new = [record for record in plan.records if isinstance(record, PartitionRecord)]
+        assert len(new) == 3, plan.answer[name]
+        for partition in new:
+            assert set(partition.replicas) == {1, 2, 3}
+            assert set(partition.isr) == alive
+            assert partition.leader in alive
+    too_many = create_topics(given, CreateTopics((NewTopic("v", 1, 4),))).answer["v"].outcome
+    assert "only 3 broker(s) are registered" in str(too_many.message)
+
+
+def test_no_topic_is_created_while_every_broker_is_fenced() -> None:
+    given = facts(brokers=2)
+    for broker in (1, 2):
+        fence = BrokerRegistrationChange(broker, 1, fenced=1)
+        given = given._replace(image=apply_records(given.image, [fence], 100).image)
+    outcome = create_topics(given, CreateTopics((NewTopic("t", 1, 1),))).answer["t"].outcome
+    assert outcome.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert outcome.message == "Unable to replicate the partition 1 time(s): All brokers are currently fenced."

@@ -90,7 +90,7 @@ class Replica:
         self.quorum._end()  # its process is gone, and with it its timers
         self.quorum = None
         self.disk.cut_power(self.world.random)
-        self.logs._data.unlock()
+        self.logs.folders.unlock()
 
     def send(self, target: int, request: Request) -> None:
         asked, life = self.world.replicas[target], self.quorum

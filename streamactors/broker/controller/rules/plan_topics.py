@@ -157,20 +157,33 @@ def _placed(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:
         )
     if partitions <= 0:
         raise Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    return _place_on_live(facts, partitions, replicas)
+    return _place_on_usable(facts, partitions, replicas)
 
 
-def _place_on_live(facts: Facts, partitions: int, replicas: int) -> list[tuple[int, ...]]:
-    alive = alive_in(facts.image)
-    live = [each for each in facts.image.live_brokers() if alive(each)]
-    if replicas > len(live):
+def _place_on_usable(facts: Facts, partitions: int, replicas: int) -> list[tuple[int, ...]]:
+    """Place replicas on live brokers, and the rest on fenced ones, which become followers when they are back.
+
+    Rule: Apache Kafka's StripedReplicaPlacer. A broker in its controlled shutdown gets no replica."""
+    brokers, alive = facts.image.brokers, alive_in(facts.image)
+    usable = sorted(each for each, broker in brokers.items() if not broker.in_controlled_shutdown)
+    live = [each for each in usable if alive(each)]
+    fenced = [each for each in usable if not alive(each)]
+    refused = f"Unable to replicate the partition {replicas} time(s): "
+    if not live:
+        raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"{refused}All brokers are currently fenced.")
+    if replicas > len(usable):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replicas} time(s): The target replication factor of {replicas} "
-            f"cannot be reached because only {len(live)} broker(s) are registered.",
+            f"{refused}The target replication factor of {replicas} cannot be reached because only {len(usable)} "
+            "broker(s) are registered.",
         )
-    racks = {each: facts.image.brokers[each].rack for each in live}
-    return place(over_racks(live, racks), partitions, replicas, facts.placement_start, racks)
+    racks = {each: brokers[each].rack for each in live}
+    placed = place(over_racks(live, racks), partitions, min(replicas, len(live)), facts.placement_start, racks)
+    missing = max(replicas - len(live), 0)
+    return [
+        each + tuple(fenced[(number + turn) % len(fenced)] for turn in range(missing))
+        for number, each in enumerate(placed)
+    ]
 
 
 def _assigned(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:
@@ -212,7 +225,7 @@ def _grow(facts: Facts, topic: MorePartitions, spend: Spend) -> list[MetadataRec
         raise Refusal(ErrorCode.POLICY_VIOLATION, TOO_MANY)
     factor = len(existing.partitions[0].replicas)
     if topic.assignment is None:
-        placed = _place_on_live(facts, more, factor)
+        placed = _place_on_usable(facts, more, factor)
     else:
         if len(topic.assignment) != more:
             raise Refusal(
