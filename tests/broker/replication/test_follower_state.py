@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.replication.follower_state import (
@@ -77,3 +79,19 @@ def test_a_range_that_is_not_found_is_asked_for_later() -> None:
     failed_range(following, 100.0)
     assert not following.due(100.0)
     assert following.due(1_100.0)
+
+
+@given(start=st.integers(0, 5), end=st.integers(0, 5), leader_start=st.integers(0, 12), leader_end=st.integers(0, 12))
+def test_a_log_is_cut_or_begun_anew_only_where_it_leaves_the_range_of_the_leader(
+    start: int, end: int, leader_start: int, leader_end: int
+) -> None:
+    mine = LocalLog(start, start + end, lambda epoch: (epoch, start + end))
+    following = Following(4, Follow.FINDING_RANGE)
+    made = judge_range(following, 4, min(leader_start, leader_end), leader_end, mine)
+    if leader_end < mine.end_offset:
+        assert made == (TruncateTo(leader_end) if leader_end >= start else StartOver(leader_end))
+    elif min(leader_start, leader_end) > mine.end_offset:
+        assert made == StartOver(min(leader_start, leader_end)), "the leader has no record that would follow"
+    else:
+        assert made == NOTHING
+    assert following.due(0.0)
