@@ -118,7 +118,7 @@ def test_a_flow_that_is_known_later_ends_the_sink_in_it_with_its_source(system, 
     source = Source.single(0).concat(Source.never())
     assert run(source.via(later(inside)), system) == ["a"]
     system.clock.settle()
-    assert len(ended) == 1, "the sink would wait for ever"
+    assert len(ended) == 1, "the sink ends"
 
 
 def test_a_future_flow_waits_for_its_future_also_when_upstream_has_completed(system):

@@ -58,7 +58,7 @@ def check(driver: Any, *, early: bool = False) -> None:
         assert task.idle(due_ms - 1) == []
         assert task.idle(due_ms) != [] or early
         last_ms = due_ms
-    raise AssertionError("it emits for ever")
+    raise AssertionError("the task still emits after the last moment")
 
 
 @pytest.mark.parametrize("held_by", ["close", "suppress", "limit"])

@@ -97,7 +97,7 @@ class NodeProcess:
         self._paused = True
 
     def resume(self) -> None:
-        """Let a paused process continue; return when its links are as they were told meanwhile."""
+        """Let a paused process continue. Returns when the process has cut and healed its links as it was told during the pause."""
         if self._paused:
             self._paused = False
             os.kill(self.child.pid, signal.SIGCONT)

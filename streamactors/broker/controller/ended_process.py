@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.01
 
 
 def when_ended(helpers: Helpers, broker: BrokerRegistration, then: Callable[[], object]) -> None:
-    """Call `then` on the data plane if nobody listens at the address of a broker."""
+    """Call `then` on the data plane if the listener of a broker refuses connections."""
     if not broker.endpoints:
         return
     address = (broker.endpoints[0].host, broker.endpoints[0].port)
@@ -35,7 +35,7 @@ def when_ended(helpers: Helpers, broker: BrokerRegistration, then: Callable[[], 
 
 
 def refuses(address: tuple[str, int]) -> bool:
-    """Whether nobody listens at an address. Blocks for at most a second."""
+    """Return whether an address refuses connections. Blocks for at most a second."""
     for _ in range(TRIES):
         try:
             with socket.create_connection(address, TRY_S) as connection:

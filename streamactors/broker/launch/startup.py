@@ -78,9 +78,8 @@ def merged(
         given["advertised.listeners"] = ",".join(_named("--advertise", address) for address in advertise)
     if data is not None and data != ():
         folders = [str(data)] if isinstance(data, str | Path) else list(data)
-        if not all(
-            each.strip() for each in folders
-        ):  # an unset variable of a script: the records would be lost with a temporary folder
+        if not all(map(str.strip, folders)):
+            # an unset variable of a script: the records would be lost with a temporary folder
             raise InvalidSetting("--data is empty: name a folder, or leave it out for a temporary one", name="log.dirs")
         given["log.dirs"] = ",".join(folders)
         given.pop("log.dir", None)

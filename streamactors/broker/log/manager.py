@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +59,8 @@ class LogManager:
         self._cluster_id = cluster_id
         self.folders = Folders(self._disk, (folder, *others))
         self._logs: dict[Key, PartitionLog] = {}
+        self._counts: Counter[Path] = Counter()
+        """The number of logs in each folder: it is read for every new log."""
         self._logs_lock = threading.Lock()
         self._gone: list[tuple[int, Path]] = []
         self._open = False
@@ -136,11 +138,13 @@ class LogManager:
             )
             log.close_idle()
             self._logs[key] = log
+            self._counts[folder.path] += 1
 
     def _abandon(self) -> None:
         for log in self._logs.values():
             log.abandon()
         self._logs.clear()
+        self._counts.clear()
         self.flush_pool.close()
         self.folders.unlock()
 
@@ -196,7 +200,7 @@ class LogManager:
         known = self._logs.get((topic, partition))
         if known is not None:
             raise StorageError(f"{topic}-{partition} already exists in {known.directory.parent}")
-        folder = self.folders.place(topic, partition, directory_id, self._counts())
+        folder = self.folders.place(topic, partition, directory_id, self._counts)
         path = folder.path / f"{topic}-{partition}"
         try:
             log = PartitionLog.create(
@@ -214,13 +218,8 @@ class LogManager:
             raise StorageError(f"cannot create {path}: {error.strerror or error}") from error
         with self._logs_lock:
             self._logs[topic, partition] = log
+            self._counts[folder.path] += 1
         return log
-
-    def _counts(self) -> Mapping[Path, int]:
-        """Return how many partitions each folder has; nothing where there is no choice."""
-        if len(self.folders.all) == 1:
-            return {}
-        return Counter(log.directory.parent for log in self.logs())
 
     def directory_of(self, log: PartitionLog) -> uuid.UUID | None:
         """Return the id of the folder that has a log."""
@@ -233,8 +232,9 @@ class LogManager:
         Raises StorageError."""
         with self._logs_lock:
             log = self._logs.pop((topic, partition), None)
-        if log is None:
-            return
+            if log is None:
+                return
+            self._counts[log.directory.parent] -= 1
         ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
         renamed = log.directory.parent / (topic[: MAX_NAME - len(ending)] + ending)
         try:

@@ -33,6 +33,8 @@ class FolderAssignments:
         self._node = node
         self._pending: dict[Replica, uuid.UUID] = {}
         self._asking = False
+        self._refused = ErrorCode.NONE
+        """The error of the last answer: a refusal that lasts is told once."""
         self._timer: Timer | None = None
         self._stopped = False
 
@@ -92,6 +94,14 @@ class FolderAssignments:
             )
             self._pending.clear()
             return
+        if answer.error not in (ErrorCode.NONE, self._refused):
+            _log.warning(
+                "the controller does not take the data folders of %d replicas: %s; they are sent again every %.0f ms",
+                len(asked),
+                answer.error.name,
+                RETRY_MS,
+            )
+        self._refused = answer.error
         for (replica, folder), code in zip(asked, answer.codes, strict=False):
             if self._pending.get(replica) == folder:
                 if code is not ErrorCode.NONE:  # the image that says why comes with the metadata

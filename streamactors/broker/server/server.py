@@ -191,9 +191,8 @@ class Broker:
 
     def _assign_folders(self) -> None:
         """Let the controller know which data folder has which replica."""
-        from streamactors.broker.server.folder_assignments import (
-            FolderAssignments,
-        )  # a broker on its own does not need it
+        # A broker on its own does not load this module.
+        from streamactors.broker.server.folder_assignments import FolderAssignments
 
         assignments = FolderAssignments(self.node)
         call_on(self._data_plane, assignments.start)

@@ -199,9 +199,8 @@ class OffsetTracker:
                 if progress is not None and (progress.committed is None or position > progress.committed):
                     progress.committed = position
                     texts = self._texts.get(key)
-                    if (
-                        texts
-                    ):  # A later commit has this position's text, too, until a text of a later position is described.
+                    if texts:
+                        # A later commit has this position's text, too, until a text of a later position is described.
                         last = max((at for at in texts if at <= position), default=position)
                         self._texts[key] = {at: text for at, text in texts.items() if at >= last}
 

@@ -108,8 +108,8 @@ _parsed: Final = _quick_decoder()
 def parsed_json(data: bytes) -> Any:
     """Return what `json.loads` returns for bytes, or raise what it raises.
 
-    msgspec parses the bytes where it is installed. It refuses some of what `json.loads` takes (NaN, lone surrogates, UTF-16), and never
-    returns another value; `json.loads` gets whatever is refused."""
+    msgspec parses the bytes where it is installed. It returns the value that `json.loads` returns, or raises an error. It raises for some
+    bytes that `json.loads` accepts (NaN, lone surrogates, UTF-16), so `json.loads` then parses the same bytes."""
     try:
         return _parsed(data)
     except (ValueError, TypeError, StopIteration, RecursionError):

@@ -31,14 +31,17 @@ class WindowTask:
         idle_after_ms: int | None,
         buffers: Sequence[Callable[[], Buffered]],
         disk: DiskStores | None = None,
+        stateful: Iterable[Stateful] | None = None,
     ) -> None:
+        """`stateful`: what the task keeps in changelogs; None: the operators that have a store."""
         self.disk = disk
         self._operators = operators
         self._env = env
         self._identity = identity
         self._idle_after_ms = idle_after_ms
         self._buffers = buffers
-        self._kept: Sequence[Stateful] = [operator for operator in operators if operator.store is not None]
+        kept: Iterable[Stateful] = operators if stateful is None else stateful
+        self._stateful = {each.store: each for each in kept if each.store is not None}
         self._dead: Exception | None = None
 
     @property
@@ -48,7 +51,7 @@ class WindowTask:
     @property
     def stores(self) -> tuple[str, ...]:
         """The names of its stores. Each entry of `changes` carries one of them."""
-        return tuple(each.store for each in self._kept if each.store is not None)
+        return tuple(self._stateful)
 
     @property
     def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
@@ -129,7 +132,7 @@ class WindowTask:
     def changes(self) -> list[Change]:
         """Return the changelog entries of everything that changed since the last call."""
         self._check_alive()
-        changes = [change for each in self._kept for change in each.changes(self._identity)]
+        changes = [change for each in self._stateful.values() for change in each.changes(self._identity)]
         if self.disk is not None:
             self.disk.take(changes)
         return changes
@@ -155,11 +158,11 @@ class WindowTask:
         else:
             for change in changes:
                 reader(change.store).add(change.key, change.value)
-        for each in self._kept:
+        for store, each in self._stateful.items():
             try:
-                each.restore(readers[str(each.store)])
+                each.restore(readers[store])
             except (TypeError, ValueError, KeyError, AttributeError) as error:
-                raise RestoreError(f"changelog of {each.store} has an entry of another shape: {error}") from error
+                raise RestoreError(f"changelog of {store} has an entry of another shape: {error}") from error
 
     @property
     def readable(self) -> frozenset[str]:

@@ -4,8 +4,9 @@ Expiry goes by the stream time of the task: an entry written at stream time t ex
 never read. They are removed, with a tombstone in the changelog, before the next row is processed.
 
 The queue of expiries has one item for a key: an item whose entry was written again goes back into the queue when its time has come. On
-disk the queue spills like the entries, and nobody knows whether a deleted key still has an item. So the first item of an entry stands at the
-beginning of a 64th of the TTL, where equal ones are one: a key that is deleted and written again and again has at most 65 items."""
+disk the queue spills like the entries, and the store does not know whether a deleted key still has an item. So it rounds the time of the first
+item of an entry down to a 64th of the TTL, and the queue keeps equal items once: a key that is deleted and written again and again has at most
+65 items."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Owner: the island. The tasks hold the rules of windows; this file handles demand, marks and silence. Results without demand wait in a queue, and the
 inlet is held meanwhile, so elements, marks and completion keep their order. A position mark passes at once, unless the source keeps a
 changelog: then the keeper decides which marks pass (`keeper.py`). The results of windows that close by silence, or by the end of an input,
-leave the stage before the signal of that silence or end. If a task reads several topics, rows first wait for their turn (`turns.py`)."""
+leave the stage before the signal of that silence or end. If a task reads several topics, rows first wait for their turn (`turns.py`). The file has over 400
+lines because rows, demand, marks and silence act on the same queue of results."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ that moved the time they are removed, in the order of their expiry, and a deleti
 when its entry would have expired already is refused and counted.
 
 The queue has one item for a key, as a rule. An item whose entry was written again goes back into the queue when its time has come. On disk
-nobody knows whether a deleted key still has an item, so there the items of new entries stand at the beginning of a 64th of the TTL, where equal ones are
-one."""
+the table does not know whether a deleted key still has an item. So it rounds the times of the items of new entries down to a 64th of the TTL, and the
+queue keeps equal items once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The fluent API of a stream in a topology: map, filter, merge, select_key, group_by_key, joins, to_table, to.
 
 Every call adds a node to the topology and returns what lies behind it. A stream whose key may have changed passes through a
-repartition topic at the next step that needs equal keys together; several changes cost one topic."""
+repartition topic at the next step that needs equal keys together; several changes cost one topic. The file has over 400 lines because
+every step of a stream is a method of one class, with its documentation."""
 
 from __future__ import annotations
 

@@ -36,9 +36,7 @@ class TopologyTask(WindowTask):
         """`disk`: the stores, if they are on disk."""
         self._plan = Plan(build)
         operators = [step.operator for step in self._plan.steps.values()]
-        super().__init__(operators, env, identity, idle_after_ms, build.buffers, disk)
-        self._stateful = {each.store: each for each in build.stateful if each.store is not None}
-        self._kept = list(self._stateful.values())
+        super().__init__(operators, env, identity, idle_after_ms, build.buffers, disk, build.stateful)
         self._times = build.times
         self._outbox = outbox
         self._started = False

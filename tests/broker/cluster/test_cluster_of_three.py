@@ -137,7 +137,7 @@ def test_a_broker_names_no_leader_rather_than_one_that_has_ended(three: Cluster)
     # the next write was acknowledged 1.0 to 2.0 s after kill -9. It asks every 100 ms while it hears of no leader.
     led_by(three, "ended", 2)
     at_three = View(lambda: [three.bootstrap_servers.split(",")[2]])
-    three.pause(1)  # the only controller: nobody is elected
+    three.pause(1)  # Node 1 is the only controller, so no leader can be elected.
     three.kill(2)
     wait_until(lambda: at_three.partition("ended", 0).leader == -1, "node 3 has lost its connection to the leader")
     (found,) = at_three.metadata(["ended"]).topics[0].partitions

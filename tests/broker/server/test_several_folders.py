@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from streamactors.broker.controller.cluster_command import AssignReplicas
+from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
 from streamactors.broker.log.meta_properties import decode_properties, encode_properties
@@ -43,6 +45,48 @@ def test_new_partitions_go_to_the_folder_with_the_fewest(folders: tuple[Path, Pa
     first, second = map(properties_of, folders)
     assert (first.cluster_id, first.node_id) == (second.cluster_id, second.node_id)
     assert first.directory_id != second.directory_id
+
+
+def test_a_folder_whose_topic_is_deleted_is_emptier(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live, live.client() as client:
+        topics = [{"name": "gone", "partitions": [0, 1, 2, 3]}]
+        client.call(34, 2, {"dirs": [{"path": str(folders[1]), "topics": topics}]})
+        live.create_topic("gone", partitions=4)
+        assert len(partitions_in(folders[1])) == 4
+        client.call(20, 6, {"topics": [{"name": "gone", "topic_id": None}], "timeout_ms": 10_000})
+        wait_until(lambda: not any(live.node.logs.get("gone", index) for index in range(4)), "the topic is deleted")
+        live.create_topic("new", partitions=5)
+        new = [[name for name in partitions_in(each) if name.startswith("new")] for each in folders]
+        assert [len(each) for each in new] == [2, 3]  # the metadata log counts, too
+
+
+def test_a_refusal_of_folders_is_told_once_and_they_are_sent_again(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with broker_of(*folders) as live:
+        submit, refusals = live.node.controller.submit, list[object]()
+
+        def refuse_thrice(command: Any, reply: Callable[[Any], object]) -> None:
+            if isinstance(command, AssignReplicas) and len(refusals) < 3:
+                refusals.append(command)
+                reply(command.refused(Outcome(ErrorCode.NOT_CONTROLLER)))
+            else:
+                submit(command, reply)
+
+        monkeypatch.setattr(live.node.controller, "submit", refuse_thrice)
+        live.create_topic("orders", partitions=2)
+        ids = {each.directory_id for each in live.node.logs.folders.all}
+
+        def known() -> bool:
+            topic = live.node.metadata.image.topics["orders"]
+            return all(each.folder_of(live.node.node_id) in ids for each in topic.partitions)
+
+        wait_until(known, "the controller knows the folders")
+        assert len(refusals) == 3
+        told = [each.getMessage() for each in caplog.records if "does not take the data folders" in each.getMessage()]
+        assert told == [
+            "the controller does not take the data folders of 2 replicas: NOT_CONTROLLER; they are sent again every 200 ms"
+        ]
 
 
 def test_records_are_where_they_were_after_a_restart(folders: tuple[Path, Path]) -> None:

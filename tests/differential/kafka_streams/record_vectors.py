@@ -154,7 +154,7 @@ FAMILIES = (stream_stream, stream_table, table_table, foreign_key, grouped_table
 
 
 def rows(dice: random.Random, topics: list[str], style: str, count: int) -> list[Row]:
-    """`style`: mixed (any order of times), late (time goes on, every third row comes late), slow (equal times), far (days apart)."""
+    """`style`: mixed: times in any order; late: times rise, and every third row is late; slow: many equal times; far: times are days apart."""
     keys = ("a", "a", "b", "x", None) if style != "slow" else ("a", "b")
     found: list[Row] = []
     now = 0

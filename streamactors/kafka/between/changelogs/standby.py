@@ -40,9 +40,8 @@ class Standby:
         self._disks: dict[int, TaskDisk] = {}
         self._partitions = 0
         self._steps = 0
-        self._ended: dict[
-            TopicPartition, int
-        ] = {}  # read to this end; behind the last entry stands the marker of its transaction
+        self._ended: dict[TopicPartition, int] = {}
+        """The end to which a partition was read. It is behind the marker of the last transaction, and so behind the last entry."""
 
     def step(self, owned: Container[int]) -> int:
         """Follow the tasks that are not `owned`; return the number of entries read. Raises KafkaError, StateError."""

@@ -142,9 +142,8 @@ class StateFolder:
         """Close all databases and unlock the folder, also if one of them raises StateError. Idempotent."""
         with self._mutex:
             disks, self._open = list(self._open.values()), {}
-        with (
-            ExitStack() as closing
-        ):  # If a database cannot be closed, the others are closed all the same and the lock is released.
+        # If a database cannot be closed, the others are closed all the same, and the lock is released.
+        with ExitStack() as closing:
             closing.callback(self._lock_file.close)
             for disk in disks:
                 closing.callback(disk.close)
