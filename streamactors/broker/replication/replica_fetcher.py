@@ -108,7 +108,7 @@ class ReplicaFetcher:
         self._not_before_ms = 0.0  # after a lost connection
         self._backoff_ms = 0.0
         self._stopped = False
-        self.lost = False  # the leader has closed the connection, and has not answered since
+        self.lost = False  # the leader has closed or refused a connection, and has not answered since
 
     def follow(self, partition: HostedPartition) -> None:
         """Copy a partition, in its current leader epoch."""

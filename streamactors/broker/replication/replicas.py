@@ -92,7 +92,7 @@ class Replicas:
 
     @property
     def lost_leaders(self) -> list[int]:
-        """The brokers that have closed the connection over which this broker copies their partitions, and have not answered since."""
+        """The brokers that have closed or refused the connection over which this broker copies their partitions, and have not answered since."""
         return [leader for leader, fetcher in self._fetchers.items() if fetcher.lost]
 
     def _changed(self, delta: ImageDelta) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+import uuid
 from pathlib import Path
 from typing import Any
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import BrokerRegistrationChange
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, BrokerRegistrationChange, Endpoint
 from tests.broker.live_broker import GatedDisk, batch
 from tests.broker.replication.two_brokers import EPOCHS, TOPIC, Pair
 
@@ -227,6 +229,21 @@ def test_a_follower_in_sync_has_a_session_and_its_idle_fetches_look_at_nothing(t
         pair.until(lambda: not session.changed)
         assert produce(pair, 1, b"b") is ErrorCode.NONE
         pair.until(lambda: pair.ends(2) == (2, 2) and not session.changed)
+
+
+def test_a_leader_is_lost_while_nobody_listens_at_its_address(tmp_path: Path) -> None:
+    # The leader died between two fetches -> no request failed, and the next connection was refused -> clients heard of the dead leader for long.
+    with Pair(tmp_path) as pair:
+        produce(pair, 1, b"both")
+        replicas = pair.brokers[2].node.replication
+        assert replicas is not None
+        assert list(replicas.lost_leaders) == []
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            closed: int = taken.getsockname()[1]
+        for port, lost in ((closed, [1]), (pair.brokers[1].port, [])):
+            endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port)
+            pair.write(BrokerRegistration(1, uuid.uuid4(), EPOCHS[1], (endpoint,)), only=2)
+            pair.until(lambda lost=lost: list(replicas.lost_leaders) == lost)  # type: ignore[misc]
 
 
 def test_a_follower_begins_anew_when_its_leader_has_lost_the_session(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from streamactors.broker.network.ends import ends_of
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, ReceiveInto
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.outgoing.links import LINKS
-from streamactors.broker.network.outgoing.opening import OPEN, Address, Entrance, Login, Opening
+from streamactors.broker.network.outgoing.opening import OPEN, Address, Entrance, Login, NotOpened, Opening
 from streamactors.broker.network.output import Output
 from streamactors.broker.protocol.api_keys import API_VERSIONS, api_name
 from streamactors.broker.protocol.errors import MalformedMessage
@@ -46,7 +46,7 @@ class ChannelBroken(StreamActorsError):
 
 
 class ChannelClosed(ChannelBroken):
-    """The other node closed the connection: it does not want it, or its process has ended."""
+    """The other node closed the connection, or refused it: it does not want it, or its process has ended."""
 
 
 class UnsupportedByPeer(ChannelBroken):
@@ -265,11 +265,12 @@ class Channel:
             self._life += 1
             self._opening = Opening(self._dispatcher, self.address, self._entrance, self._opened, self._not_opened)
 
-    def _not_opened(self, why: str, by_tls: bool) -> None:
+    def _not_opened(self, failure: NotOpened) -> None:
         self._opening = None
-        if by_tls:
-            self._entrance.outcome(self.address, why)
-        self._end(ChannelBroken(f"{self}: {why}"))
+        if failure.by_tls:
+            self._entrance.outcome(self.address, failure.why)
+        kind = ChannelClosed if failure.is_refused else ChannelBroken
+        self._end(kind(f"{self}: {failure.why}"))
 
     def _opened(self, sock: socket.socket) -> None:
         self._opening = None

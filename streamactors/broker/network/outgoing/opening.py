@@ -43,9 +43,17 @@ OPEN: Final = Entrance()
 """A listener without TLS and logins."""
 
 
+class NotOpened(NamedTuple):
+    """Why an attempt has failed. `by_tls`: because of TLS. `is_refused`: the other host refused the connection, so no process listens there."""
+
+    why: str
+    by_tls: bool = False
+    is_refused: bool = False
+
+
 class Opening:
-    """One attempt. `opened` gets the socket, which is not registered. `failed` gets the reason, and whether TLS is the reason. Neither is called before the
-    constructor has returned."""
+    """One attempt. `opened` gets the socket, which is not registered. `failed` gets the reason. Neither is called before the constructor has
+    returned."""
 
     def __init__(
         self,
@@ -53,7 +61,7 @@ class Opening:
         address: Address,
         entrance: Entrance,
         opened: Callable[[socket.socket], object],
-        failed: Callable[[str, bool], object],
+        failed: Callable[[NotOpened], object],
     ) -> None:
         self._dispatcher = dispatcher
         self._address = address
@@ -116,7 +124,7 @@ class Opening:
             self._fail(str(cause))
             return
         if code not in _IN_PROGRESS:
-            self._fail(os.strerror(code))
+            self._fail(os.strerror(code), is_refused=code == errno.ECONNREFUSED)
             return
         self._dispatcher.register(sock, None, self._connected)
 
@@ -126,7 +134,7 @@ class Opening:
             return
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            self._fail(os.strerror(code))
+            self._fail(os.strerror(code), is_refused=code == errno.ECONNREFUSED)
         elif self._context is None:
             self._succeed()
         else:
@@ -177,9 +185,9 @@ class Opening:
         assert sock is not None
         self._opened(sock)
 
-    def _fail(self, why: str, *, by_tls: bool = False) -> None:
+    def _fail(self, why: str, *, by_tls: bool = False, is_refused: bool = False) -> None:
         self.cancel()
-        self._failed(why, by_tls)
+        self._failed(NotOpened(why, by_tls, is_refused))
 
     def _release(self) -> socket.socket | None:
         """Take the socket away from the dispatcher."""
