@@ -59,16 +59,24 @@ def main(wanted: list[str]) -> int:
             traceback.print_exc()
             failed.append(name)
             continue
+        if not rows:
+            print(f"no row of {name} has {only!r} in its name", file=sys.stderr)
+            failed.append(name)
+            continue
         for row in rows:
             print(
                 "  " + " | ".join(f"{key} {value}" for key, value in row.items() if value not in (None, "")), flush=True
             )
         results = load()  # another run may have finished meanwhile
-        if only:
-            rows = replaced(results.get(name, {}).get("rows", []), rows)
+        date = time.strftime("%Y-%m-%d")
+        if only and name in results:
+            before, measured = results[name], {row["name"] for row in rows}
+            rows = replaced(before["rows"], rows)
+            if not all(row["name"] in measured for row in rows):
+                date = before["date"]  # of the oldest row
         results[name] = {
             "title": (module.__doc__ or name).strip().splitlines()[0],
-            "date": time.strftime("%Y-%m-%d"),
+            "date": date,
             "rows": rows,
         }
         save(results)
