@@ -12,6 +12,7 @@ import pytest
 
 from streamactors.kafka import ConsumerSettings
 from streamactors.kafka.between.changelogs.task_state import KeptState, TaskState
+from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -108,6 +109,15 @@ def test_a_cut_of_a_partition_that_went_and_came_back_does_not_move_the_offset(l
     assert log.offsets == []
     log.acknowledged(2)
     assert log.offsets == [5]
+
+
+def test_standby_copies_that_cannot_follow_are_told_and_tried_again(log, caplog):
+    def step(_):
+        raise KafkaError("no broker answers")
+
+    log.state._standby = SimpleNamespace(step=step)
+    log.state.follow()
+    assert "app: standby copies could not be brought up to date, and are tried again: no broker answers" in caplog.text
 
 
 def test_a_task_in_memory_has_nothing_to_write_with_a_commit():

@@ -101,6 +101,17 @@ def test_a_repeated_batch_has_its_old_end_however_large() -> None:
     assert (batch.rows, batch.chunks) == (7, ["a to 5", "b to 2"])
 
 
+def test_the_end_of_a_batch_names_the_inputs_in_order_so_that_equal_ends_are_equal_texts() -> None:
+    state = BatchState()
+    state.begin({})
+    for name in ("0/b", "0/a", "0/c"):
+        state.add(name, 1)
+        state.mark({name: 1}, {(1, name): (1, 1)})
+    batch = state.cut(10)
+    assert batch is not None
+    assert list(batch.end) == ["0/a", "0/b", "0/c"]
+
+
 def test_a_repeated_batch_whose_end_is_passed_is_an_error() -> None:
     state = BatchState()
     state.begin({"0/0": 0}, {"0/0": 5})
@@ -215,6 +226,11 @@ def test_a_repeated_batch_has_room_for_all_its_rows_and_nothing_more_comes_befor
     assert state.room(1) == PLENTY
     state.mark(*mark_at(5))
     assert state.room(10) == 10
+    state = BatchState()
+    state.begin({"0/0": 0, "1/0": 0}, {"0/0": 5, "1/0": 5})
+    state.add("a", 3)
+    state.mark(*mark_at(5))
+    assert state.room(1) == PLENTY, "the other partition has not come to its end"
 
 
 def test_a_repeated_batch_without_a_range_is_none() -> None:

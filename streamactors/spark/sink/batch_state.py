@@ -180,7 +180,7 @@ class BatchState:
         if self.phase is BatchPhase.WAITING or self.input_over:
             return 0
         if self.phase is BatchPhase.REPEATING:
-            return PLENTY if self.given is None else 0
+            return PLENTY
         missing = target - self.rows - self.tail_rows
         if missing <= 0 and not self.segments:
             return max(1, self.tail_rows)  # no mark to cut at yet: one element may have made all these rows

@@ -135,6 +135,14 @@ def test_a_full_group_refuses_newcomers() -> None:
     assert world.group.state is GroupState.STABLE
 
 
+def test_a_group_that_is_full_before_its_first_rebalance_ends_refuses_newcomers() -> None:
+    world = World(GroupRules(initial_rebalance_delay_ms=3_000, max_size=2))
+    first, second = world.join(), world.join()
+    assert world.joined(world.join()).error is E.GROUP_MAX_SIZE_REACHED
+    world.advance(10_000)
+    assert world.joined(first).error is world.joined(second).error is E.NONE
+
+
 # -- beginnings and ends -----------------------------------------------------------------------------------------------
 
 

@@ -215,12 +215,13 @@ def test_a_snapshot_restores_the_producer_state(make_log: MakeLog) -> None:
     send(log, 5, producer=1)
     send(log, 2, producer=2, epoch=3)
     send(log, 3, 2, producer=2, epoch=3)
+    send(log, 0, 4, producer=3)
     entries = log.producers()
     again = decode_snapshot(encode_snapshot(entries))
     assert [(e.producer_id, e.producer_epoch, e.last_sequence, e.batches, e.last_timestamp) for e in again] == [
         (e.producer_id, e.producer_epoch, e.last_sequence, e.batches, e.last_timestamp) for e in entries
     ]
-    assert [len(e.batches) for e in again] == [3, 1]
+    assert [len(e.batches) for e in again] == [3, 1, 1]
 
 
 def test_a_snapshot_of_apache_kafka_has_one_batch_of_each_producer(make_log: MakeLog) -> None:

@@ -142,3 +142,15 @@ def test_a_transaction_index_that_makes_no_sense_is_refused(tmp_path: Path, entr
     index.save(disk)
     assert not index.load(disk, 7)
     assert list(index) == []
+
+
+def test_a_transaction_that_begins_at_the_end_of_a_range_does_not_touch_it(tmp_path: Path) -> None:
+    index = TransactionIndex(tmp_path / "0.txnindex")
+    before = AbortedTransaction(7, 2, 4, 3)
+    behind = AbortedTransaction(8, 10, 12, 9)
+    index.append(before)
+    index.append(behind)
+    for start, end, touched in ((0, 10, [before]), (4, 11, [before, behind]), (5, 10, []), (12, 13, [behind])):
+        found: list[AbortedTransaction] = []
+        assert not index.collect(start, end, found)
+        assert found == touched

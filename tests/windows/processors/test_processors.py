@@ -9,7 +9,16 @@ import pytest
 
 from streamactors.errors import BuildError, StreamError
 from streamactors.testing import TopologyDriver
-from streamactors.windows import KeyValueStore, OperatorFailed, ProcessorContext, Record, VersionedStore
+from streamactors.windows import (
+    KeyValueStore,
+    OperatorFailed,
+    ProcessorContext,
+    Record,
+    SessionStore,
+    VersionedStore,
+    WindowStore,
+)
+from streamactors.windows.errors import RestoreError
 from tests.windows.processors.recording import Recording, driver_of, plain
 
 
@@ -171,11 +180,27 @@ def test_steps_that_cannot_work_are_refused_at_their_line() -> None:
         (lambda: KeyValueStore(""), "name is ''"),
         (lambda: KeyValueStore("a", touch="read"), "need ttl="),
         (lambda: KeyValueStore("a", ttl="x"), "ttl"),
+        (lambda: WindowStore("a"), "WindowStore a: retention"),
+        (lambda: SessionStore("a"), "SessionStore a: retention"),
     ]:
         with pytest.raises(BuildError, match=says):
             wrong()
     with pytest.raises(OperatorFailed, match=r"p has no store 'x'; it has \[\]: name it in process"):
         driver_of(process=lambda c, r: c.store("x")).pipe("in", "a", 1, 1)
+
+
+def test_a_versioned_store_without_a_history_keeps_the_newest_version_only() -> None:
+    seen: list[Any] = []
+
+    def process(context: ProcessorContext, record: Record) -> None:
+        store = context.store("v")
+        store.put(record.key, record.value, record.timestamp)
+        seen.append([store.get(record.key, at) for at in (1, 2)])
+
+    driver = driver_of(process=process, stores=[VersionedStore("v")])
+    driver.pipe("in", "a", "old", 1)
+    driver.pipe("in", "a", "new", 2)
+    assert [[entry and entry.value for entry in each] for each in seen] == [["old", "old"], [None, "new"]]
 
 
 def test_keyed_gives_each_key_a_state_that_lasts_until_none() -> None:
@@ -221,3 +246,19 @@ def test_a_processor_reads_where_its_row_comes_from_and_nothing_of_it_between_ro
     topics = [(each.topic, each.partition, each.offset, each.headers) for each in seen if each is not None]
     assert topics == [("in", 0, 0, (("h", b"1"),)), ("in", 0, 1, ())]
     assert seen[2:] == [None]
+
+
+@pytest.mark.parametrize("duplicates", [True, False])
+def test_the_changelog_of_a_window_store_says_whether_it_has_duplicates(duplicates: bool) -> None:
+    def driver(retain_duplicates: bool) -> TopologyDriver:
+        store = WindowStore("s", "1h", retain_duplicates=retain_duplicates)
+        return driver_of(process=lambda c, r: c.store("s").put(r.key, r.value, r.timestamp), stores=[store])
+
+    written = driver(duplicates)
+    written.pipe("in", "a", 1, 1)
+    changes = written.changes()
+    driver(duplicates).restart(changes)
+    with pytest.raises(
+        RestoreError, match=f"belongs to definition.*window store{' with duplicates' if duplicates else ''}"
+    ):
+        driver(not duplicates).restart(changes)

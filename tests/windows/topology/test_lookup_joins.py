@@ -15,6 +15,7 @@ from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
 from streamactors.windows import Record, RecordContext
 from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.joins.asking import Asking
 from streamactors.windows.stage.window_logic import WindowLogic
 from streamactors.windows.topology.topics import TopologyTopics, topology_factory
 
@@ -224,3 +225,25 @@ def test_wrong_parameters_are_refused() -> None:
             driver(Registry(), **options)
     with pytest.raises(BuildError, match="not callable"):
         driver("registry")  # type: ignore[arg-type]
+
+
+def test_closing_waits_for_no_call_that_is_still_on_its_way() -> None:
+    answer, called = threading.Event(), threading.Semaphore(0)
+
+    def waiting(_: str) -> bool:
+        called.release()
+        return answer.wait()
+
+    asking = Asking(waiting, 2, None)
+    rows = threading.Thread(target=asking.ask, args=(["a", "b"],))
+    rows.start()
+    try:
+        for _ in range(2):
+            assert called.acquire(timeout=30)
+        closing = threading.Thread(target=asking.close)
+        closing.start()
+        closing.join(30)
+        assert not closing.is_alive()
+    finally:
+        answer.set()
+        rows.join()

@@ -42,7 +42,7 @@ ROWS = st.lists(
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     ROWS,
-    st.sampled_from([(0, 0), (5, 5), (10, 2), (0, 8), (-3, 10), (10, -3)]),
+    st.sampled_from([(0, 0), (1, 1), (5, 5), (10, 2), (0, 8), (-3, 10), (10, -3)]),
     st.sampled_from([0, 4, 15]),
     st.sampled_from(["inner", "left", "outer"]),
 )
