@@ -120,6 +120,7 @@ def _search(searches: list[_Search]) -> None:
             answer["error_code"] = error.code
         except OSError as error:
             _log.error("%s: the search for timestamp %d failed: %s", search.partition, search.timestamp, error)
+            search.partition.read_failed(error)
             answer["error_code"] = ErrorCode.KAFKA_STORAGE_ERROR
         else:
             if search.unknown and listed.offset >= search.bound:

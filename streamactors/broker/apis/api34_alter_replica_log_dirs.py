@@ -2,7 +2,7 @@
 
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
-yet; it will be created in the folder), KAFKA_STORAGE_ERROR (it is in another folder).
+yet; it will be created in the folder), KAFKA_STORAGE_ERROR (the folder has failed, or the replica is in another one).
 Differs from Apache Kafka: a replica that exists does not move to another folder of the same broker."""
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ def refuse(request: Request, code: ErrorCode) -> Body:
 
 def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
     node = request.node
-    if node.logs.folders.of_path(path) is None:
+    folder = node.logs.folders.of_path(path)
+    if folder is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
+    if folder.failure is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     partition = node.partitions.get(topic, number)
     if partition is not None:
         return ErrorCode.NONE if partition.log.directory.parent == path else ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,7 +1,7 @@
 """DescribeLogDirs: the data folders, their free space and the size of every partition in them.
 
 Versions: 1-4 (2 flexible, 3 error code, 4 total and usable bytes).   Authorised: DESCRIBE CLUSTER.
-Errors: KAFKA_STORAGE_ERROR (a folder cannot be read).   Differs from Apache Kafka: nothing."""
+Errors: KAFKA_STORAGE_ERROR (a folder has failed).   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
@@ -19,18 +20,22 @@ from streamactors.broker.security.rights import describe_cluster
 
 def handle(request: Request) -> Body:
     found = _partitions(request)
-    return {"results": [_folder(each.path, found.get(each.path, {})) for each in request.node.logs.folders.all]}
+    return {"results": [_folder(each, found.get(each.path, {})) for each in request.node.logs.folders.all]}
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
     return {"error_code": code, "results": ()}
 
 
-def _folder(path: Path, topics: Mapping[str, list[HostedPartition]]) -> dict[str, Any]:
+def _folder(folder: DataFolder, topics: Mapping[str, list[HostedPartition]]) -> dict[str, Any]:
+    path = folder.path
+    broken = {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path), "topics": ()}
+    if folder.failure is not None:
+        return broken
     try:
         space = os.statvfs(path)
     except OSError:
-        return {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path), "topics": ()}
+        return broken
     return {
         "error_code": ErrorCode.NONE,
         "log_dir": str(path),

@@ -41,5 +41,13 @@ def partition_view(brokers: Brokers, partition: PartitionRecord, listener: str) 
         partition.leader_epoch,
         partition.replicas,
         partition.isr,
-        tuple([broker for broker in partition.replicas if broker not in brokers or brokers[broker].fenced]),
+        tuple([broker for broker in partition.replicas if _is_offline(brokers, partition, broker)]),
     )
+
+
+def _is_offline(brokers: Brokers, partition: PartitionRecord, broker_id: int) -> bool:
+    """Whether the broker of a replica is away, or has lost the data folder of the replica."""
+    broker = brokers.get(broker_id)
+    if broker is None or broker.fenced:
+        return True
+    return not broker.has_folder_of(partition)

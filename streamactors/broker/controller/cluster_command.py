@@ -56,6 +56,8 @@ class Heartbeat:
     offset: int
     want_fence: bool
     want_shut_down: bool
+    offline: tuple[uuid.UUID, ...] = ()
+    """The data folders that have failed."""
 
     def refused(self, outcome: Outcome) -> Beat:
         return Beat(outcome.code)
@@ -78,6 +80,17 @@ class AssignReplicas:
 
     def refused(self, outcome: Outcome) -> ReplicasAssigned:
         return ReplicasAssigned(outcome.code)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldersFailed:
+    """Data folders of the controller's own broker have failed. Answer: an Outcome."""
+
+    broker_id: int
+    offline: tuple[uuid.UUID, ...]
+
+    def refused(self, outcome: Outcome) -> Outcome:
+        return outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,14 +149,14 @@ class Controller:
         """Register this broker with its listeners, and elect it as a leader where possible. Blocks; called before serving."""
         node, metadata = self._node, self._metadata
         assert metadata is not None
-        folders = node.logs.folders.ids
+        folders = node.logs.folders
         broker = BrokerRegistration(
             broker_id=node.node_id,
             incarnation_id=uuid.uuid4(),
             broker_epoch=metadata.end_offset,
             endpoints=tuple(endpoints),
             rack=node.config.broker_rack,
-            log_dirs=folders if self._leads_others or len(folders) > 1 else (),
+            log_dirs=folders.ids if self._leads_others or len(folders.all) > 1 else (),
         )
         self._append(
             own_registration(

@@ -14,7 +14,7 @@ from typing import Final
 
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat, ProcessEnded, RegisterBroker, Registered
 from streamactors.broker.controller.command import Outcome, Plan
-from streamactors.broker.controller.rules.election_rules import Unclean, with_broker, without_broker
+from streamactors.broker.controller.rules.election_rules import Unclean, with_broker, without_broker, without_folders
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -131,6 +131,9 @@ class Sessions:
         session = self._sessions.setdefault(beat.broker_id, Session(beat.broker_epoch, now_ms))
         session.heard_ms, session.offset = now_ms, beat.offset
         caught_up = beat.offset >= broker.broker_epoch
+        lost = without_folders(image, broker, beat.offline, unclean)
+        if lost:  # what else the broker wants, its next heartbeat says again
+            return Plan(lost, Beat(ErrorCode.NONE, caught_up, is_fenced=broker.fenced))
         if beat.want_shut_down:
             return self._leave(image, broker, session, next_offset, unclean)
         if beat.want_fence:

@@ -14,6 +14,8 @@ from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action
 
+_FIRST_WITH_FOLDERS: Final = 1
+
 
 def handle(request: Request) -> Later:
     message = request.message
@@ -25,6 +27,7 @@ def handle(request: Request) -> Later:
         message.current_metadata_offset,
         message.want_fence,
         message.want_shut_down,
+        tuple(message.offline_log_dirs) if request.version >= _FIRST_WITH_FOLDERS else (),
     )
 
     @request.answer_with

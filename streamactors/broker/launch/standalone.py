@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.http.door import HttpDoor
 from streamactors.broker.launch.startup import Assembled
 from streamactors.collector import collect_seldom
@@ -37,7 +38,8 @@ def run(
 ) -> None:
     """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
 
-    `ready` is called when the broker accepts connections, `on_line` with every line that comes through `parent_pipe`. Raises BrokerStartError if the broker cannot start.
+    `ready` is called when the broker accepts connections, `on_line` with every line that comes through `parent_pipe`.
+    Raises BrokerStartError if the broker cannot start, or cannot go on because its disk has failed.
     """
     stop = threading.Event()
     serving = threading.Event()
@@ -51,6 +53,7 @@ def run(
         if stop.is_set():
             return
         broker = Broker(assembled.config, assembled.folder, first=assembled.first)
+        broker.on_end = stop.set
         undo.callback(broker.stop)
         broker.start()
         if metrics is not None:
@@ -61,6 +64,8 @@ def run(
         serving.set()
         ready(broker)
         stop.wait()
+        if broker.ended is not None:
+            raise BrokerStartError(broker.ended)
 
 
 def _on_signals(stop: threading.Event, undo: ExitStack) -> None:

@@ -45,6 +45,8 @@ class DataFolder:
         self.path = path
         self.directory_id: uuid.UUID | None = None
         """The id of the folder in the metadata of the cluster; None before `open`, and for a folder of an old format."""
+        self.failure: OSError | None = None
+        """Why no partition of the folder can be used any more; None while it works."""
         self.was_clean = False
         self.previous_epoch = -1  # the broker epoch of the last broker, if it was shut down cleanly
         self.is_new = False

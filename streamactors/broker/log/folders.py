@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.errors import BrokerStartError, StorageError
+from streamactors.broker.log import logger
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.meta_properties import MetaProperties
 
 METADATA_LOG: Final = "__cluster_metadata-0"
+UNASSIGNED: Final = uuid.UUID(int=1)
+"""The folder of a replica whose broker has not chosen one."""
 
 
 class Folders:
@@ -36,7 +40,14 @@ class Folders:
             properties = self.first.open(node_id, cluster_id)
             opened.append(self.first)
             for folder in self.all[1:]:
-                own = folder.open(properties.node_id, properties.cluster_id)
+                try:
+                    own = folder.open(properties.node_id, properties.cluster_id)
+                except BrokerStartError as error:
+                    if not isinstance(error.__cause__, OSError):
+                        raise
+                    folder.failure = error.__cause__
+                    tell_left_out(folder, error.__cause__)
+                    continue
                 opened.append(folder)
                 self._check(folder, own, properties)
             if len(self.all) > 1:
@@ -58,7 +69,9 @@ class Folders:
     def _check_metadata(self) -> None:
         """Raise BrokerStartError if a folder that is not the first has a metadata log."""
         for folder in self.all[1:]:
-            if self._disk.exists(folder.path / METADATA_LOG):
+            with suppress(OSError):  # a folder that cannot be read has failed, which `open` says
+                if not self._disk.exists(folder.path / METADATA_LOG):
+                    continue
                 raise BrokerStartError(
                     f"{folder.path} has a metadata log, and {self.first.path} is the folder for it; name {folder.path} first in log.dirs, or "
                     f"in metadata.log.dir, or remove {folder.path / METADATA_LOG}"
@@ -67,7 +80,7 @@ class Folders:
     def _name_all(self) -> None:
         """Give each folder an id that has none, and raise BrokerStartError if two have the same."""
         named: dict[uuid.UUID, DataFolder] = {}
-        for folder in self.all:
+        for folder in self.working:
             if folder.directory_id is None:
                 folder.give_id()
             assert folder.directory_id is not None
@@ -85,34 +98,64 @@ class Folders:
 
     @property
     def ids(self) -> tuple[uuid.UUID, ...]:
-        """The ids of the folders, for the registration of the broker."""
-        return tuple(each.directory_id for each in self.all if each.directory_id is not None)
+        """The ids of the folders that work, for the registration of the broker."""
+        return tuple(each.directory_id for each in self.working if each.directory_id is not None)
+
+    @property
+    def working(self) -> tuple[DataFolder, ...]:
+        """The folders that have not failed."""
+        return tuple(each for each in self.all if each.failure is None)
+
+    @property
+    def failed_ids(self) -> tuple[uuid.UUID, ...]:
+        """The ids of the folders that have failed, as far as they are known."""
+        return tuple(each.directory_id for each in self.all if each.failure is not None and each.directory_id)
 
     @property
     def are_clean(self) -> bool:
         """Whether each folder is new, or its last broker was shut down cleanly."""
-        return all(each.was_clean for each in self.all)
+        return all(each.was_clean for each in self.working)
 
     @property
     def previous_epoch(self) -> int:
         """The broker epoch under which the last broker left its cluster in order; -1 if the folders do not all say the same."""
-        epochs = {each.previous_epoch for each in self.all if not each.is_new}
+        epochs = {each.previous_epoch for each in self.working if not each.is_new}
         return epochs.pop() if len(epochs) == 1 else -1
 
     def of_path(self, path: Path) -> DataFolder | None:
         """Return the folder at a path, None if there is none."""
         return next((each for each in self.all if each.path == path), None)
 
+    def may_have_failed(self, directory_id: uuid.UUID | None) -> bool:
+        """Whether the replica that the metadata has in this folder may be in one that has failed; the ids of some are not known."""
+        if len(self.working) == len(self.all) or directory_id == UNASSIGNED:
+            return False
+        return all(each.directory_id != directory_id for each in self.working)
+
     def place(
         self, topic: str, partition: int, directory_id: uuid.UUID | None, partitions: Mapping[Path, int]
     ) -> DataFolder:
-        """Return the folder for a new partition. `partitions` is how many each folder has."""
+        """Return the folder for a new partition. `partitions` is how many each folder has.
+
+        Raises StorageError if the partition may be in a folder that has failed: a new log would be empty."""
         if len(self.all) == 1 or f"{topic}-{partition}" == METADATA_LOG:
             return self.first
         asked = self.preferred.pop((topic, partition), None)
-        for folder in self.all:
+        working = self.working
+        for folder in working:
             if folder.path == asked or (
                 asked is None and directory_id is not None and folder.directory_id == directory_id
             ):
                 return folder
-        return min(self.all, key=lambda each: partitions.get(each.path, 0))
+        if self.may_have_failed(directory_id):
+            failed = ", ".join(str(each.path) for each in self.all if each.failure is not None)
+            raise StorageError(
+                f"{topic}-{partition} is not created: it may be in {failed}, which has failed; repair the disk and restart the broker"
+            )
+        return min(working, key=lambda each: partitions.get(each.path, 0))
+
+
+def tell_left_out(folder: DataFolder, error: OSError) -> None:
+    """Say that the broker starts without a folder."""
+    why = error.strerror or error
+    logger.error("the data folder %s has failed: %s; the broker starts without the partitions in it", folder.path, why)

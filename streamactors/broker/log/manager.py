@@ -6,10 +6,12 @@ runs them on threads of their own. Source: Kafka's LogManager.
 
 from __future__ import annotations
 
+import errno
 import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +23,7 @@ from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.folders import Folders
+from streamactors.broker.log.folders import Folders, tell_left_out
 from streamactors.broker.log.meta_properties import MetaProperties
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
@@ -29,6 +31,8 @@ from streamactors.broker.log.upkeep import Upkeep
 
 DELETE_SUFFIX: Final = "-delete"
 MAX_NAME: Final = 255
+HARMLESS_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, None})
+"""Errors of a disk that is full, and of a process with too many files: they make a log refuse appends, and no folder fail."""
 Key = tuple[str, int]
 
 
@@ -65,6 +69,11 @@ class LogManager:
         self._gone: list[tuple[int, Path]] = []
         self._open = False
         self.properties = MetaProperties("", node_id, None, own=True)
+        self.watched = len(self.folders.all) > 1
+        """Whether an error of a disk takes the whole folder out of use."""
+        self.on_folder_failed: Callable[[DataFolder], object] = lambda folder: None
+        """Hears of a folder that has failed, on any thread, under the lock of a log; it must not wait."""
+        self._failing = threading.Lock()
         self.broker_epoch = -1
         """Written at a clean stop: the epoch under which this broker left its cluster in order."""
         self.cleaner = Cleaner(self.logs, self.folders.all, dedupe_bytes=self.config.dedupe_bytes)
@@ -93,9 +102,14 @@ class LogManager:
         self.properties = self.folders.open(self._node_id, self._cluster_id)
         opening = self.folders.first
         try:
+            for opening in self.folders.working:
+                try:
+                    self._open_all(opening, self._clock_ms())
+                except OSError as error:
+                    if opening is self.folders.first:
+                        raise
+                    self._leave_out(opening, error)
             self.cleaner.load()
-            for opening in self.folders.all:
-                self._open_all(opening, self._clock_ms())
         except OSError as error:
             self._abandon()
             raise BrokerStartError(
@@ -121,11 +135,6 @@ class LogManager:
                 if not name.startswith(".") and name != "lost+found":
                     logger.warning("%s is not the folder of a partition and is ignored", path)
                 continue
-            if key in self._logs:
-                raise StorageError(
-                    f"{name} is in {self._logs[key].directory.parent} and in {folder.path}, and only one of them has all its records: a data "
-                    "folder was left out of log.dirs for a while; move the older copy of the partition out of its folder"
-                )
             checkpoints = Checkpoints(
                 clean=folder.was_clean,
                 log_start_offset=starts.get(key, 0),
@@ -136,9 +145,69 @@ class LogManager:
             log = PartitionLog.open(
                 self._disk, path, *key, self._default_config, checkpoints, pool=self.flush_pool, now_ms=now_ms
             )
+            if key in self._logs and not self._is_empty_twin(log, folder):
+                continue
             log.close_idle()
+            self._watch(log, folder)
             self._logs[key] = log
             self._counts[folder.path] += 1
+
+    def _is_empty_twin(self, log: PartitionLog, folder: DataFolder) -> bool:
+        """Remove the one of two logs of a partition that has no records. Return whether it is the one that was opened first.
+
+        A broker that cannot make a log in a folder, because the folder fails meanwhile, makes it in another one. Raises StorageError if
+        both have records."""
+        key = log.topic, log.partition
+        twin = self._logs[key]
+        if log.end_offset > 0 and twin.end_offset > 0:
+            log.abandon()
+            raise StorageError(
+                f"{log.name} is in {twin.directory.parent} and in {folder.path}, and only one of them has all its records: a data "
+                "folder was left out of log.dirs for a while; move the older copy of the partition out of its folder"
+            )
+        empty = log if log.end_offset == 0 else twin
+        empty.abandon()
+        self._disk.remove_directory(empty.directory)
+        if empty is twin:
+            self._counts[twin.directory.parent] -= 1
+        return empty is twin
+
+    def _leave_out(self, folder: DataFolder, error: OSError) -> None:
+        """Start without a folder that cannot be read."""
+        folder.failure = error
+        tell_left_out(folder, error)
+        for key, log in list(self._logs.items()):
+            if log.directory.parent == folder.path:
+                log.abandon()
+                del self._logs[key]
+        self._counts[folder.path] = 0
+
+    def _watch(self, log: PartitionLog, folder: DataFolder) -> None:
+        """Have the folder of a log fail with it, if the broker can go on without the folder, or must end."""
+        if self.watched:
+            log.folder.failed = partial(self.failed, folder)
+
+    def failed(self, folder: DataFolder, error: OSError) -> bool:
+        """Note an error of a folder's disk. Return whether the folder has failed. On any thread."""
+        if not self.watched or error.errno in HARMLESS_ERRORS:
+            return False
+        with self._failing:
+            if folder.failure is not None:
+                return True
+            folder.failure = error
+        self.on_folder_failed(folder)
+        return True
+
+    def take_offline(self, folder: DataFolder) -> list[PartitionLog]:
+        """Have the logs of a failed folder refuse appends, and return them."""
+        logs = [each for each in self.logs() if each.directory.parent == folder.path]
+        for log in logs:
+            log.offline = log.offline or StorageError(f"{log.name}: the data folder {folder.path} has failed")
+        return logs
+
+    def is_lost(self, directory_id: uuid.UUID | None) -> bool:
+        """Whether a replica without a log here, which the metadata has in this folder, may be in a folder that has failed."""
+        return self.folders.may_have_failed(directory_id)
 
     def _abandon(self) -> None:
         for log in self._logs.values():
@@ -158,6 +227,9 @@ class LogManager:
         self.flush_pool.close()
         in_order = True
         for log in self.logs():
+            if not self._works(log):
+                log.abandon()
+                continue
             try:
                 log.close()
             except StorageError as error:
@@ -168,7 +240,7 @@ class LogManager:
             self.remove_deleted()
             self._upkeep.write_checkpoints()
             if in_order:
-                for folder in self.folders.all:
+                for folder in self.folders.working:
                     folder.mark_clean(self.broker_epoch)
         except OSError as error:
             where = ", ".join(str(each.path) for each in self.folders.all)
@@ -200,26 +272,34 @@ class LogManager:
         known = self._logs.get((topic, partition))
         if known is not None:
             raise StorageError(f"{topic}-{partition} already exists in {known.directory.parent}")
-        folder = self.folders.place(topic, partition, directory_id, self._counts)
-        path = folder.path / f"{topic}-{partition}"
-        try:
-            log = PartitionLog.create(
-                self._disk,
-                path,
-                topic,
-                partition,
-                topic_id,
-                config,
-                pool=self.flush_pool,
-                now_ms=self._clock_ms(),
-                like=like,
-            )
-        except OSError as error:
-            raise StorageError(f"cannot create {path}: {error.strerror or error}") from error
+        while True:
+            folder = self.folders.place(topic, partition, directory_id, self._counts)
+            path = folder.path / f"{topic}-{partition}"
+            try:
+                log = PartitionLog.create(
+                    self._disk,
+                    path,
+                    topic,
+                    partition,
+                    topic_id,
+                    config,
+                    pool=self.flush_pool,
+                    now_ms=self._clock_ms(),
+                    like=like,
+                )
+                break
+            except OSError as error:
+                if not self.failed(folder, error) or folder is self.folders.first:
+                    raise StorageError(f"cannot create {path}: {error.strerror or error}") from error
+        self._watch(log, folder)
         with self._logs_lock:
             self._logs[topic, partition] = log
             self._counts[folder.path] += 1
         return log
+
+    def _works(self, log: PartitionLog) -> bool:
+        folder = self.folders.of_path(log.directory.parent)
+        return folder is None or folder.failure is None
 
     def directory_of(self, log: PartitionLog) -> uuid.UUID | None:
         """Return the id of the folder that has a log."""
@@ -235,6 +315,9 @@ class LogManager:
             if log is None:
                 return
             self._counts[log.directory.parent] -= 1
+        if not self._works(log):  # the next start with a repaired disk deletes it
+            log.abandon()
+            return
         ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
         renamed = log.directory.parent / (topic[: MAX_NAME - len(ending)] + ending)
         try:

@@ -95,6 +95,8 @@ class Upkeep:
                 by_folder[log.directory.parent][log.topic, log.partition] = offset
         failure: OSError | None = None
         for folder in self._folders:
+            if folder.failure is not None:
+                continue
             try:
                 folder.write_checkpoint(name, by_folder[folder.path])
             except OSError as error:

@@ -121,6 +121,13 @@ class Lifecycle:
 
     # --- from any thread ---
 
+    def folder_failed(self) -> None:
+        """Tell the controller at once that a data folder has failed."""
+        try:
+            self._dispatcher.execute(partial(self._step, lifecycle.FolderFailed()))
+        except DispatcherStopped:
+            pass  # the broker is stopping
+
     def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[ChannelAnswer], object]) -> None:
         """Send a request to the active controller; `then` gets the answer on the data plane's thread."""
 
@@ -206,6 +213,7 @@ class Lifecycle:
                     "current_metadata_offset": offset,
                     "want_fence": want_fence,
                     "want_shut_down": want_shut_down,
+                    "offline_log_dirs": list(self._node.logs.folders.failed_ids),
                 }
                 _send(self._controller, BROKER_HEARTBEAT, body, self._got_heartbeat)
             case lifecycle.FencingChanged(fenced):

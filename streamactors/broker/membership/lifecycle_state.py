@@ -65,6 +65,8 @@ class Life:
     asked_since_ms: float = 0.0  # since when this broker tries to register, or to leave
     last_accepted_ms: float = float("-inf")  # when the last accepted heartbeat was sent
     sent_ms: float = 0.0
+    folder_untold: bool = False
+    """A data folder has failed since the last heartbeat was sent."""
 
 
 # --- events ---
@@ -117,11 +119,18 @@ class StopAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderFailed:
+    """A data folder has failed: the controller must hear of it at once."""
+
+
+@dataclass(frozen=True, slots=True)
 class LifecycleTick:
     """Time has passed."""
 
 
-Event = CaughtUp | Applied | Ready | Registered | HeartbeatAnswered | Unreachable | StopAsked | LifecycleTick
+Event = (
+    CaughtUp | Applied | Ready | Registered | HeartbeatAnswered | Unreachable | StopAsked | FolderFailed | LifecycleTick
+)
 
 
 # --- effects ---
@@ -172,6 +181,8 @@ def step(life: Life, event: Event, now_ms: float) -> tuple[Life, list[Effect]]:
     if life.phase is LifecyclePhase.ENDED:
         return life, effects
     life = _noted(life, event, now_ms, effects)
+    if life.folder_untold and life.phase is LifecyclePhase.UNFENCED and life.due_ms is not None:
+        life = replace(life, due_ms=now_ms)
     return _send_if_due(life, now_ms, effects), effects
 
 
@@ -190,6 +201,8 @@ def _noted(life: Life, event: Event, now_ms: float, effects: list[Effect]) -> Li
             return _heartbeat_answered(life, event, now_ms, effects)
         case Unreachable():
             return _unreachable(life, now_ms, effects)
+        case FolderFailed():
+            return replace(life, folder_untold=True)
         case StopAsked():
             return _leave(life, now_ms, effects)
     return life
@@ -295,4 +308,4 @@ def _send_if_due(life: Life, now_ms: float, effects: list[Effect]) -> Life:
                 want_shut_down=life.phase is LifecyclePhase.LEAVING,
             )
         )
-    return replace(life, due_ms=None, sent_ms=now_ms)
+    return replace(life, due_ms=None, sent_ms=now_ms, folder_untold=False)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.broker.controller.cluster_command import AssignReplicas, ReplicasAssigned
+from streamactors.broker.controller.cluster_command import AssignReplicas, FoldersFailed, ReplicasAssigned
 from streamactors.broker.controller.command import (
     AllocateProducerIds,
     AutoCreate,
@@ -51,6 +51,9 @@ class RemoteController:
             self._allocate(command, reply)
         elif isinstance(command, AssignReplicas) and command.broker_id == self._node.node_id:
             self._assign(command, reply)
+        elif isinstance(command, FoldersFailed):
+            self._life.folder_failed()
+            reply(Outcome())
         else:
             self.submit_other(command, reply)
 

@@ -27,6 +27,8 @@ from streamactors.broker.protocol.record_schema import (
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+OPEN_FOLDERS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
+"""The ids that stand for no data folder: not known, and not chosen yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,13 @@ class BrokerRegistration(MetadataRecord):
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return where clients of a listener reach this broker."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
+
+    def has_folder_of(self, partition: PartitionRecord) -> bool:
+        """Whether the data folder of this broker's replica of a partition works, as far as that is known."""
+        if not partition.directories or not self.log_dirs:
+            return True
+        folder = partition.folder_of(self.broker_id)
+        return folder is None or folder in OPEN_FOLDERS or folder in self.log_dirs
 
 
 @dataclass(frozen=True, slots=True)

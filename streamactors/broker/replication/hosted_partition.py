@@ -64,7 +64,7 @@ def enough_in_sync(min_insync_replicas: int, replicas: Sequence[int]) -> int:
 class HostedPartition:
     """One partition on this broker. The object is its own key in the purgatories."""
 
-    __slots__ = ("_node", "deleted", "leader_state", "log", "sessions", "state", "topic", "topic_id")
+    __slots__ = ("_node", "deleted", "leader_state", "log", "lost", "sessions", "state", "topic", "topic_id")
 
     def __init__(self, node: Runtime, state: PartitionState, log: PartitionLog) -> None:
         self._node = node
@@ -73,6 +73,8 @@ class HostedPartition:
         self.topic_id = state.topic_id
         self.log = log
         self.deleted = False
+        self.lost = False
+        """The data folder of the log has failed: nothing is written or read any more."""
         self.sessions: dict[FetchSession, Cached] = {}
         """The fetch sessions with this partition in them."""
         self.leader_state: LeaderState | None = None
@@ -140,6 +142,9 @@ class HostedPartition:
     def become(self, state: PartitionState) -> None:
         """Apply a new state from the metadata."""
         before, self.state = self.state, state
+        if self.lost:
+            self.changed()
+            return
         if self.is_leader and state.leader_epoch > before.leader_epoch:
             self.log.assign_leader_epoch(state.leader_epoch)
         self._take_role()
@@ -169,6 +174,8 @@ class HostedPartition:
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
         """Compare the leader epoch of a client or follower (-1: none) with the current one."""
+        if self.lost:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if not self.deleted and current_leader_epoch >= 0 and current_leader_epoch != self.state.leader_epoch:
             older = current_leader_epoch < self.state.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -292,6 +299,16 @@ class HostedPartition:
             self.changed()
         else:
             self._wake_fetches()
+
+    def lose(self) -> None:
+        """Refuse everything because the data folder has failed, and complete the requests that wait."""
+        self.lost = True
+        self.leader_state = None
+        self.changed()
+
+    def read_failed(self, error: OSError) -> None:
+        """Note that the log cannot be read: its data folder may have failed. On any thread."""
+        self.log.folder.failed(error)
 
     def delete(self) -> None:
         """Mark the partition as deleted and complete the requests that wait for it."""

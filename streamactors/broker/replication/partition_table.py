@@ -41,6 +41,8 @@ class PartitionTable:
         self._node = node
         self._topics: dict[str, dict[int, HostedPartition]] = {}
         self._names: dict[bytes, str] = {}  # by topic id
+        self._lost: dict[str, set[int]] = {}
+        """The partitions that were in a data folder which had failed at the start."""
 
     # ---- look-ups ----
 
@@ -57,7 +59,8 @@ class PartitionTable:
             name = self._names.get(topic_id, "")
             if not name:
                 return "", {}, ErrorCode.UNKNOWN_TOPIC_ID
-        return name, self._topics.get(name, _NONE), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name not in self._lost else ErrorCode.KAFKA_STORAGE_ERROR
+        return name, self._topics.get(name, _NONE), missing
 
     def __iter__(self) -> Iterator[HostedPartition]:
         for partitions in self._topics.values():
@@ -68,8 +71,10 @@ class PartitionTable:
 
     # ---- following the metadata ----
 
-    def apply(self, state: PartitionState, config: LogConfig) -> HostedPartition:
-        """Create the partition, and its log if it does not exist, or apply the new state to it."""
+    def apply(self, state: PartitionState, config: LogConfig) -> HostedPartition | None:
+        """Create the partition, and its log if it does not exist, or apply the new state to it.
+
+        Return None if the partition is in a data folder that has failed."""
         partition = self.get(state.topic, state.partition)
         if partition is not None and partition.topic_id == state.topic_id:
             partition.become(state)
@@ -78,6 +83,10 @@ class PartitionTable:
             self.delete(state.topic, state.partition)
         logs = self._node.logs
         log = logs.get(state.topic, state.partition)
+        if log is None and logs.is_lost(state.directory_id):
+            self._lost.setdefault(state.topic, set()).add(state.partition)
+            self._names[state.topic_id.bytes] = state.topic
+            return None
         if log is None:
             log = logs.create(state.topic, state.partition, state.topic_id, config, directory_id=state.directory_id)
         else:
@@ -92,6 +101,8 @@ class PartitionTable:
 
     def delete(self, topic: str, index: int) -> None:
         """Delete a partition and its log. Unknown ones are ignored."""
+        if topic in self._lost:
+            self._forget_lost(topic, index)
         partition = self._topics.get(topic, {}).pop(index, None)
         if partition is None:
             return
@@ -100,6 +111,13 @@ class PartitionTable:
             self._names.pop(partition.topic_id.bytes, None)
         partition.delete()
         self._node.logs.delete(topic, index)
+
+    def _forget_lost(self, topic: str, index: int) -> None:
+        self._lost[topic].discard(index)
+        if not self._lost[topic]:
+            del self._lost[topic]
+            if topic not in self._topics:
+                self._names = {each: name for each, name in self._names.items() if name != topic}
 
     def reconfigure(self, topic: str, config: LogConfig, min_insync_replicas: int = 1) -> None:
         """Give the topic's logs their new settings."""

@@ -75,7 +75,9 @@ class PendingProduce(DelayedOperation):
 
     def _look_at(self, appended: Appended) -> None:
         partition = appended.partition
-        if not partition.is_leader:
+        if partition.lost:
+            appended.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif not partition.is_leader:
             appended.settle(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
             )

@@ -185,6 +185,7 @@ def read_one(
         return PartitionFetched(asked.partition, cause.code)
     except OSError as cause:
         _log.error("%s: cannot read at offset %d: %s", partition, asked.offset, cause)
+        partition.read_failed(cause)
         return PartitionFetched(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     records: bytes | bytearray | LogSlice = piece
     if not piece.length:

@@ -53,7 +53,8 @@ class MetadataPublisher:
                 first: dict[int, PartitionLog] = {}  # the first log of each leader epoch; the others copy its files
                 for partition in self._hosted(topic):
                     self._discard_namesake(topic, partition.partition)
-                    if logs.get(topic.name, partition.partition) is None:
+                    folder = partition.folder_of(self._node.node_id)
+                    if logs.get(topic.name, partition.partition) is None and not logs.is_lost(folder):
                         like = first.get(partition.leader_epoch)
                         log = logs.create(
                             topic.name,
@@ -61,7 +62,7 @@ class MetadataPublisher:
                             topic.topic_id,
                             settings,
                             like,
-                            partition.folder_of(self._node.node_id),
+                            folder,
                         )
                         made.append((topic.name, partition.partition))
                         if partition.leader == self._node.node_id:  # writes a file, which the data plane must not

@@ -25,6 +25,7 @@ from streamactors.broker.config.listeners import (
     inter_broker_listener,
     listener_specs,
 )
+from streamactors.broker.controller.cluster_command import FoldersFailed
 from streamactors.broker.controller.command import Command
 from streamactors.broker.controller.command import Outcome as CommandOutcome
 from streamactors.broker.controller.controller import Controller
@@ -32,6 +33,7 @@ from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.helpers import call_on
 from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.manager import LogManager
@@ -100,6 +102,10 @@ class Broker:
         self.node = Node(self.config, self._data_plane, self.routes)
         self.node.voters = voters
         self._undo: list[Callable[[], object]] = []
+        self.ended: str | None = None
+        """Why the broker could not go on, None if it could."""
+        self.on_end: Callable[[], object] | None = None
+        """Hears that the broker cannot go on, on any thread, and has it stopped; None: the broker stops by itself."""
 
     def start(self) -> Broker:
         """Open the data folder, read the metadata, listen. If this raises BrokerStartError, the parts are stopped again."""
@@ -277,8 +283,51 @@ class Broker:
             disk=self._disk,
         )
         self._undo.append(logs.close)
+        logs.on_folder_failed = self._folder_failed
+        if self.config.is_one_of_several or controller_spec(self.config) is not None:
+            logs.watched = True  # another broker can lead what this one cannot write
         logs.open()
         return logs
+
+    def _folder_failed(self, folder: DataFolder) -> None:
+        """Take the partitions of a data folder offline, or end this broker with the folder of the metadata log. On any thread."""
+        assert folder.failure is not None
+        why = folder.failure.strerror or folder.failure
+        if folder is self.node.logs.folders.first:
+            self._end(
+                f"broker {self.config.effective_node_id} ends, because its data folder {folder.path}, which has the metadata log, has failed: "
+                f"{why}; repair the disk and start the broker again"
+            )
+            return
+        _log.error(
+            "the data folder %s has failed: %s; its partitions are offline until the disk is repaired and the broker is started again",
+            folder.path,
+            why,
+        )
+
+        def take_offline() -> None:
+            node = self.node
+            for log in node.logs.take_offline(folder):
+                partition = node.partitions.get(log.topic, log.partition)
+                if partition is not None:
+                    partition.lose()
+            node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), lambda _: None)
+
+        try:
+            self._data_plane.execute(take_offline)
+        except DispatcherStopped:
+            pass  # the broker has stopped
+
+    def _end(self, why: str) -> None:
+        """This broker cannot go on. Its process ends it; an embedded one ends itself."""
+        if self.ended is not None:
+            return
+        self.ended = why
+        _log.critical("%s", why)
+        if self.on_end is not None:
+            self.on_end()
+        else:
+            threading.Thread(target=self.stop, name="broker-end", daemon=True).start()
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
         """Pass the outcomes of one flush to the data plane."""

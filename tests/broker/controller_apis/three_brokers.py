@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import PartitionRecord
 from tests.broker.live_broker import LiveBroker
@@ -25,6 +26,8 @@ class ThreeBrokers:
             **{name.replace("__", "/").replace("_", ".").replace("/", "_"): value for name, value in settings.items()},
         }
         self.brokers: dict[int, LiveBroker] = {}
+        self.disks: dict[int, Disk] = {}
+        """The disks of brokers that do not have an ordinary one."""
 
     def __enter__(self) -> ThreeBrokers:
         controller = {
@@ -52,7 +55,7 @@ class ThreeBrokers:
 
     def _start(self, broker: int, settings: dict[str, Any]) -> None:
         folder = self._folder / str(broker)
-        live = LiveBroker(folder, {"node.id": broker, **self._settings, **settings})
+        live = LiveBroker(folder, {"node.id": broker, **self._settings, **settings}, disk=self.disks.get(broker))
         live.__enter__()
         self.brokers[broker] = live
 

@@ -16,6 +16,7 @@ from streamactors.broker.membership.lifecycle_state import (
     Event,
     Fail,
     FencingChanged,
+    FolderFailed,
     HeartbeatAnswered,
     Life,
     LifecyclePhase,
@@ -88,6 +89,15 @@ def test_an_unfenced_broker_sends_a_heartbeat_per_interval_with_the_newest_offse
         assert driver.wait() == [SendHeartbeat(70, 80 + beat, want_fence=False, want_shut_down=False)]
         assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == []
     assert driver.now_ms - start_ms == 3 * driver.life.times.heartbeat_ms
+
+
+def test_the_failure_of_a_folder_is_told_at_once() -> None:
+    driver = unfenced()
+    told = SendHeartbeat(70, 75, want_fence=False, want_shut_down=False)
+    assert driver(FolderFailed()) == [told]
+    assert driver(FolderFailed()) == []  # a heartbeat is under way, and may not name the second folder
+    assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == [told]
+    assert driver(HeartbeatAnswered(NONE, is_fenced=False)) == []
 
 
 def test_a_fenced_broker_is_unfenced_by_one_heartbeat_without_a_new_registration() -> None:

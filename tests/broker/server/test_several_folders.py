@@ -192,12 +192,30 @@ def test_the_folder_of_the_metadata_log_can_be_named(folders: tuple[Path, Path])
 
 
 def test_a_partition_in_two_folders_is_refused(folders: tuple[Path, Path]) -> None:
-    with broker_of(*folders) as live:
+    with broker_of(*folders) as live, live.client() as client:
         live.create_topic("orders", partitions=1)
+        client.call(0, 9, produce_body(batch(b"a")))
     has, lacks = folders if partitions_in(folders[0]) else folders[::-1]
     shutil.copytree(has / "orders-0", lacks / "orders-0")
     with pytest.raises(BrokerStartError, match=r"orders-0 is in .* and in "):
         broker_of(*folders).broker.start()
+
+
+def test_an_empty_copy_of_a_partition_is_removed(folders: tuple[Path, Path]) -> None:
+    with broker_of(*folders) as live:
+        live.create_topic("orders", partitions=1)
+    has, lacks = folders if partitions_in(folders[0]) else folders[::-1]
+    shutil.copytree(has / "orders-0", lacks / "orders-0")
+    with broker_of(*folders) as live, live.client() as client:
+        client.call(0, 9, produce_body(batch(b"a")))
+        assert sum(len(partitions_in(each)) for each in folders) == 1
+    kept, other = folders if partitions_in(folders[0]) else folders[::-1]
+    shutil.copytree(kept / "orders-0", other / "orders-0")
+    for path in (other / "orders-0").glob("0*"):
+        path.write_bytes(b"")
+    with broker_of(*folders) as live:
+        assert live.partition("orders").log_end_offset == 1
+        assert partitions_in(other) == []
 
 
 def test_a_folder_without_an_id_gets_one(folders: tuple[Path, Path]) -> None:

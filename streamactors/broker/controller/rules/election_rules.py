@@ -7,18 +7,28 @@ another replica the leader."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from streamactors.broker.controller.rules.elr_rules import Eligible, eligible, min_isr_of, with_eligible
-from streamactors.broker.metadata.image import NO_LEADER, MetadataImage, TopicImage
-from streamactors.broker.metadata.metadata_record import PartitionChange, PartitionRecord
+from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage, TopicImage
+from streamactors.broker.metadata.metadata_record import (
+    OPEN_FOLDERS,
+    BrokerRegistration,
+    BrokerRegistrationChange,
+    MetadataRecord,
+    PartitionChange,
+    PartitionRecord,
+)
 
 Alive = Callable[[int], bool]
 Unclean = Callable[[str], bool]
 """Whether a topic allows unclean elections."""
 
 RECOVERING: Final = 1
+FIRST_WITH_FOLDERS: Final = 17
+"""The level of metadata.version, 3.7-IV2, from which on partitions have the folders of their replicas."""
 NOBODY_ELIGIBLE: Final = Eligible()
 
 
@@ -30,6 +40,14 @@ def alive_in(image: MetadataImage, *, but: int | None = None) -> Alive:
         return broker is not None and broker_id != but and not broker.fenced and not broker.in_controlled_shutdown
 
     return alive
+
+
+def leaders_in(image: MetadataImage, partition: PartitionRecord, alive: Alive) -> Alive:
+    """Return whether a broker may lead a partition: it is alive, and the data folder of its replica works."""
+    if not partition.directories:
+        return alive
+
+    return lambda broker_id: alive(broker_id) and image.brokers[broker_id].has_folder_of(partition)
 
 
 def partitions_of(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionRecord]]:
@@ -97,16 +115,22 @@ def change(
 
 
 def without_broker(
-    image: MetadataImage, broker_id: int, unclean: Unclean, *, crashed: bool = False
+    image: MetadataImage,
+    broker_id: int,
+    unclean: Unclean,
+    *,
+    crashed: bool = False,
+    folders: Collection[uuid.UUID] | None = None,
 ) -> list[PartitionChange]:
-    """Return the changes when a broker is fenced, begins its controlled shutdown, or comes back after it `crashed`."""
+    """Return the changes when a broker is fenced, begins its controlled shutdown, or comes back after it `crashed`; when only `folders` of it
+    have failed, those of the partitions in them."""
     alive = alive_in(image, but=broker_id)
     changes = []
     for topic, partition in partitions_of(image):
         concerned = (
             broker_id in partition.isr or partition.leader == broker_id or (crashed and broker_id in partition.elr)
         )
-        if not concerned:
+        if not concerned or (folders is not None and partition.folder_of(broker_id) not in folders):
             continue
         isr, min_isr = tuple(each for each in partition.isr if each != broker_id), min_isr_of(image, topic.name)
         if min_isr is None:
@@ -114,7 +138,7 @@ def without_broker(
         made = change(
             partition,
             isr,
-            alive,
+            leaders_in(image, partition, alive),
             unclean=unclean(topic.name),
             min_isr=min_isr,
             crashed=broker_id if crashed else None,
@@ -122,6 +146,26 @@ def without_broker(
         if made is not None:
             changes.append(made)
     return changes
+
+
+def without_folders(
+    image: MetadataImage, broker: BrokerRegistration, failed: Iterable[uuid.UUID], unclean: Unclean
+) -> list[MetadataRecord]:
+    """Return the changes when data folders of a broker fail (KIP-858); none for folders that it does not have, or has lost already."""
+    lost = set(failed) & set(broker.log_dirs)
+    if not lost or image.features.get(METADATA_VERSION, 0) < FIRST_WITH_FOLDERS:
+        return []
+    left = tuple(each for each in broker.log_dirs if each not in lost)
+    changed = without_broker(image, broker.broker_id, unclean, folders=lost)
+    return [*changed, BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, log_dirs=left)]
+
+
+def folders_lost_by(image: MetadataImage, broker: BrokerRegistration) -> set[uuid.UUID]:
+    """Return the data folders that have replicas of a broker, and that it registers no longer."""
+    if not broker.log_dirs:
+        return set()
+    folders = {partition.folder_of(broker.broker_id) for _, partition in partitions_of(image)}
+    return {each for each in folders if each is not None and each not in OPEN_FOLDERS} - set(broker.log_dirs)
 
 
 def with_broker(image: MetadataImage, broker_id: int, unclean: Unclean) -> list[PartitionChange]:
@@ -136,7 +180,8 @@ def with_broker(image: MetadataImage, broker_id: int, unclean: Unclean) -> list[
         if partition.leader != NO_LEADER or broker_id not in partition.replicas:
             continue
         min_isr = min_isr_of(image, topic.name)
-        made = change(partition, partition.isr, alive, unclean=unclean(topic.name), min_isr=min_isr)
+        may_lead = leaders_in(image, partition, alive)
+        made = change(partition, partition.isr, may_lead, unclean=unclean(topic.name), min_isr=min_isr)
         if made is not None:
             changes.append(made)
     return changes

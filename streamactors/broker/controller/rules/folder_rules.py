@@ -9,16 +9,20 @@ import uuid
 from dataclasses import replace
 from typing import Final
 
-from streamactors.broker.controller.cluster_command import AssignReplicas, ReplicasAssigned
-from streamactors.broker.controller.command import Facts, Plan
-from streamactors.broker.controller.rules.election_rules import alive_in, change
+from streamactors.broker.controller.cluster_command import AssignReplicas, FoldersFailed, ReplicasAssigned
+from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.controller.rules.election_rules import (
+    FIRST_WITH_FOLDERS,
+    alive_in,
+    change,
+    leaders_in,
+    without_folders,
+)
 from streamactors.broker.controller.rules.elr_rules import min_isr_of
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 
-FIRST_WITH_FOLDERS: Final = 17
-"""The level of metadata.version, 3.7-IV2, from which on partitions have the folders of their replicas."""
 UNKNOWN_FOLDER: Final = uuid.UUID(int=0)
 """The folder of a replica whose broker has not said where it is."""
 
@@ -60,7 +64,18 @@ def _assigned(
         isr, min_isr = tuple(each for each in partition.isr if each != broker_id), min_isr_of(image, name)
         if min_isr is None:
             isr = isr or partition.isr
-        made = change(partition, isr, alive_in(image, but=broker_id), min_isr=min_isr) or made
+        made = (
+            change(partition, isr, leaders_in(image, partition, alive_in(image, but=broker_id)), min_isr=min_isr)
+            or made
+        )
     if directories == partition.directories and made == PartitionChange(partition.partition, partition.topic_id):
         return None
     return replace(made, directories=directories)
+
+
+def folders_failed(facts: Facts, command: FoldersFailed) -> Plan:
+    """Return the records when folders of the controller's own broker fail; no election is unclean."""
+    broker = facts.image.brokers.get(command.broker_id)
+    if broker is None:
+        return Plan([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
+    return Plan(without_folders(facts.image, broker, command.offline, lambda _: False), Outcome())

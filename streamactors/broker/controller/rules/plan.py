@@ -14,6 +14,7 @@ from streamactors.broker.controller.cluster_command import (
     AlterPartition,
     AssignReplicas,
     ElectLeaders,
+    FoldersFailed,
     Reassign,
     RegisterController,
     UnregisterBroker,
@@ -41,7 +42,7 @@ from streamactors.broker.controller.command import (
     TopicCreated,
 )
 from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, update_features
-from streamactors.broker.controller.rules.folder_rules import assign_replicas
+from streamactors.broker.controller.rules.folder_rules import assign_replicas, folders_failed
 from streamactors.broker.controller.rules.plan_configs import alter_configs
 from streamactors.broker.controller.rules.plan_partitions import (
     alter_partition,
@@ -133,6 +134,7 @@ _RULES: Final[dict[type, Callable[[Facts, Any], Plan]]] = {
     ChangeToken: change_token,
     AlterPartition: alter_partition,
     AssignReplicas: assign_replicas,
+    FoldersFailed: folders_failed,
     ElectLeaders: elect_leaders,
     Reassign: reassign,
     UnregisterBroker: unregister_broker,

@@ -20,6 +20,7 @@ from streamactors.broker.controller.command import Facts, Outcome, Plan
 from streamactors.broker.controller.rules.election_rules import (
     alive_in,
     change,
+    leaders_in,
     partitions_of,
     preferred,
     without_broker,
@@ -153,7 +154,7 @@ def _elected(image: MetadataImage, name: str, number: int, unclean: bool) -> tup
     if not 0 <= number < len(topic.partitions):
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}"), None
     partition = topic.partitions[number]
-    alive = alive_in(image)
+    alive = leaders_in(image, partition, alive_in(image))
     not_needed = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     if unclean:
         if partition.leader != NO_LEADER:
@@ -181,12 +182,13 @@ def balance_leaders(facts: Facts) -> Plan:
     alive = alive_in(image)
     elections: list[MetadataRecord] = []
     for topic, partition in partitions_of(image):
-        made = preferred(partition, alive)
+        may_lead = leaders_in(image, partition, alive)
+        made = preferred(partition, may_lead)
         if partition.leader == NO_LEADER:
             made = change(
                 partition,
                 partition.isr,
-                alive,
+                may_lead,
                 unclean=allows_unclean(facts, topic.name),
                 min_isr=min_isr_of(image, topic.name),
             )

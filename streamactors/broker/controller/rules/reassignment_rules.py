@@ -9,7 +9,7 @@ import uuid
 
 from streamactors.broker.controller.cluster_command import Move, Reassign
 from streamactors.broker.controller.command import Facts, Outcome, Plan
-from streamactors.broker.controller.rules.election_rules import Alive, alive_in, elect
+from streamactors.broker.controller.rules.election_rules import Alive, alive_in, elect, leaders_in
 from streamactors.broker.controller.rules.elr_rules import eligible, min_isr_of, with_eligible
 from streamactors.broker.controller.rules.plan_topics import UNASSIGNED, check_replicas, directories_of
 from streamactors.broker.errors import ErrorCode, Refusal
@@ -126,7 +126,7 @@ def _with(
 
 
 def _change(before: PartitionRecord, after: PartitionRecord, image: MetadataImage) -> PartitionChange:
-    leader, _ = elect(before, after.isr, after.replicas, alive_in(image))
+    leader, _ = elect(before, after.isr, after.replicas, leaders_in(image, before, alive_in(image)))
     # A leader whose follower is taken away begins a new epoch, so that the removed replica is refused.
     new_epoch = leader != before.leader or set(before.replicas) - set(after.replicas)
     now = eligible(before, after.isr, after.replicas, min_isr_of(image, image.topics_by_id[before.topic_id].name))

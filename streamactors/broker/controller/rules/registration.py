@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 
-from streamactors.broker.controller.rules.election_rules import without_broker
+from streamactors.broker.controller.rules.election_rules import folders_lost_by, without_broker
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,
@@ -34,19 +34,24 @@ def own_registration(
         before += first
     if leads_others and not was_clean:
         before += without_broker(image, broker.broker_id, lambda _: False, crashed=True)
-    return [*before, broker, *_elections(image, broker.broker_id, everything=not was_clean)]
+    lost = folders_lost_by(image, broker)
+    after = without_broker(image, broker.broker_id, lambda _: False, folders=lost) if lost else []
+    return [*before, broker, *after, *_elections(image, broker, everything=not was_clean)]
 
 
-def _elections(image: MetadataImage, broker_id: int, *, everything: bool) -> list[MetadataRecord]:
+def _elections(image: MetadataImage, broker: BrokerRegistration, *, everything: bool) -> list[MetadataRecord]:
     """Return the changes that make this broker the leader of the partitions whose only replica it has.
 
     After an unclean stop the ends of logs may be lost: a new epoch for `everything` lets consumers detect that.
     """
+    broker_id = broker.broker_id
     return [
         PartitionChange(partition.partition, topic.topic_id, isr=(broker_id,), leader=broker_id)
         for topic in image.topics.values()
         for partition in topic.partitions
-        if partition.replicas == (broker_id,) and (everything or partition.leader != broker_id)
+        if partition.replicas == (broker_id,)
+        and (everything or partition.leader != broker_id)
+        and broker.has_folder_of(partition)
     ]
 
 

@@ -73,6 +73,8 @@ class Cleaner:
         """Read how far each log was compacted."""
         self._cleaned_to = {}
         for folder in self._folders:
+            if folder.failure is not None:
+                continue
             self._cleaned_to |= folder.read_checkpoint(CLEANED_POINTS)
 
     def forget(self, topic: str, partition: int) -> None:
@@ -188,7 +190,7 @@ class Cleaner:
     def _save(self, log: PartitionLog) -> None:
         """Write the checkpoint of the folder that has this log. Raises OSError."""
         for folder in self._folders:
-            if folder.path == log.directory.parent:
+            if folder.path == log.directory.parent and folder.failure is None:
                 here = {(each.topic, each.partition) for each in self._logs() if each.directory.parent == folder.path}
                 cleaned_to = {key: offset for key, offset in self._cleaned_to.copy().items() if key in here}
                 folder.write_checkpoint(CLEANED_POINTS, cleaned_to)

@@ -5,6 +5,7 @@ Owner: LogState, under the log's lock. The next flush syncs the listed changes. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,14 +22,20 @@ COMPACTED: Final = ".compacted"
 taken into account yet."""
 
 
+def _is_alone(error: OSError) -> bool:
+    return False
+
+
 class LogFolder:
     """Folder of one log."""
 
-    __slots__ = ("changed", "disk", "path", "unsynced")
+    __slots__ = ("changed", "disk", "failed", "path", "unsynced")
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self.disk = disk
         self.path = path
+        self.failed: Callable[[OSError], bool] = _is_alone
+        """Hears of an error of the disk, and returns whether the whole data folder has failed. It is called under the log's lock."""
         self.changed = True
         """Files were added, renamed or removed since the last flush began."""
         self.unsynced: set[Path] = set()

@@ -104,6 +104,10 @@ class LogState:
 
     def go_offline(self, doing: str, error: OSError) -> StorageError:
         """Refuse appends from now on. Return the error to raise."""
+        if self.folder.failed(error):
+            failed = f"{self.name}: cannot {doing}: {error.strerror or error}; the data folder {self.folder.path.parent} has failed"
+            self.offline = self.offline or StorageError(failed)
+            return StorageError(failed)
         failure = StorageError(
             f"{self.name}: cannot {doing}: {error.strerror or error} ({self.folder.path}); "
             "the partition is offline for writes, reads still work; repair the disk and restart the broker"
