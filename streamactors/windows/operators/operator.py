@@ -212,9 +212,7 @@ class TimedOperator(Operator):
         state = reader.state(self._log)
         if state is not None:
             self._restore_state(state)
-            restore_entry = self._restore_entry
-            for fields in reader.entries():
-                restore_entry(*fields)
+            self._restore_entries(reader.entries())
 
     def _state(self) -> dict[str, Any]:
         """What the store's metadata keeps for this operator."""
@@ -228,5 +226,5 @@ class TimedOperator(Operator):
         """The changed entries: (key in the changelog, fields)."""
 
     @abstractmethod
-    def _restore_entry(self, *fields: Any) -> None:
-        """Take back one entry, from its fields."""
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        """Take back all entries, from their fields. There may be millions: a call per entry costs as much as decoding it."""

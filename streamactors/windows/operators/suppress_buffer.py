@@ -7,7 +7,7 @@ forgotten. Entries leave ordered by buffer time, then by serialised key. The rul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 from streamactors.windows.definitions.suppressed import Suppressed
@@ -242,9 +242,11 @@ class SuppressBuffer(TimedOperator):
         if self._weighs:
             self._measure()
 
-    def _restore_entry(self, *fields: Any) -> None:
-        entry = self._restored(list(fields))
-        self._held[entry.where] = entry
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        held, restored = self._held, self._restored
+        for fields in entries:
+            entry = restored(fields)
+            held[entry.where] = entry
 
     def _restored(self, fields: list[Any]) -> Held:
         """Return the entry of a changelog entry."""

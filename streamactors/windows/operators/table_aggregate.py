@@ -5,7 +5,7 @@ Owner: WindowTask. The row loop skips and counts rows without key; an aggregatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, ClassVar
 
 from streamactors.windows.definitions.aggregator import Aggregator, as_values
@@ -75,9 +75,10 @@ class TableOperator(AggregateOperator):
         for ident, entry in self._log.touched():
             yield key_bytes(ident), _fields(entry)
 
-    def _restore_entry(self, *fields: Any) -> None:
-        key, value, timestamp = fields
-        self._table[self.env.identity.of(key)] = Entry(key, value, timestamp, False, True)
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        table, identify = self._table, self.env.identity.of
+        for key, value, timestamp in entries:
+            table[identify(key)] = Entry(key, value, timestamp, False, True)
 
 
 def _fields(entry: Entry) -> list[Any]:

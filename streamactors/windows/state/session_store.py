@@ -5,7 +5,7 @@ Owner: SessionOperator. Each key has a list of sessions ordered by (end, start);
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, Final
@@ -17,6 +17,7 @@ from streamactors.windows.state.store_log import Logged, StoreLog
 
 _FEW: Final = 8  # a scan of up to so many sessions is faster than a binary search
 _end_of = attrgetter("end")
+_times_of = attrgetter("end", "start")
 two_times: Final = struct.Struct(">QQ").pack
 
 
@@ -88,6 +89,14 @@ class SessionStore:
             self._log.touch(None, session)
             self._by_key.changed(session.ident, 1)
             self._by_key.reach(session.end)
+
+    def take_back(self, session: Session) -> None:
+        """Insert a session that the changelog has; it has no other one with the same times."""
+        sessions = self._by_key.get(session.ident)
+        if sessions is None:
+            self._by_key.put(session.ident, [session])
+        else:
+            insort(sessions, session, key=_times_of)
 
     def touch(self, session: Session) -> None:
         """The value of a session has changed."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Final, NamedTuple, Protocol
 
 from streamactors.codec import CodecError, dumps, loads
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.record import RecordContext
+from streamactors.windows.record import RecordContext, new_context
 
 FORMAT_VERSION: Final = 1
 META_KEY: Final = b"\x00meta"
@@ -61,10 +62,10 @@ class NewestEntries:
     def add(self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Take the next entries of a store. A value replaces an earlier one of its key; None removes it."""
         found = self.stores.setdefault(store, {})
-        if None not in values and found.keys().isdisjoint(keys):
+        if None not in values:
             before = len(found)
             found.update(zip(keys, values, strict=True))  # type: ignore[arg-type]  # no value is None
-            if len(found) == before + len(keys):
+            if len(found) == before + len(keys):  # every key was new
                 return
         for key, value in zip(keys, values, strict=True):
             found.pop(key, None)
@@ -157,7 +158,7 @@ def unpack_context(packed: Any) -> RecordContext | None:
     if packed is None:
         return None
     topic, partition, offset, headers = packed
-    return RecordContext(topic, partition, offset, tuple(headers))
+    return new_context((intern(topic), partition, offset, tuple(headers) if headers else ()))
 
 
 @dataclass(slots=True)

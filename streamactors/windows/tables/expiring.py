@@ -21,6 +21,7 @@ from streamactors.windows.record import Record
 from streamactors.windows.state.calendar_queue import CalendarQueue
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
+from streamactors.windows.state.store_log import StoreReader
 from streamactors.windows.state.stores import ClosingQueue, Stores
 from streamactors.windows.tables.source import TableSource
 
@@ -132,15 +133,10 @@ class ExpiringTable(TableSource):
 
     # ── restoring ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _restore_state(self, state: dict[str, Any]) -> None:
-        super()._restore_state(state)
-        for entry in self._table.values():  # on disk; in memory there is none yet
+    def restore(self, reader: StoreReader) -> None:
+        super().restore(reader)
+        for entry in self._table.values():
             self._queue(self.env.identity.of(entry.key), entry)
-
-    def _restore_entry(self, *fields: Any) -> None:
-        super()._restore_entry(*fields)
-        ident = self.env.identity.of(fields[0])
-        self._queue(ident, self._table[ident])
 
     def _queue(self, ident: Ident, entry: Entry) -> None:
         self._expiries.push(entry.timestamp + self._ttl, key_bytes(ident), _QUEUED)

@@ -10,7 +10,7 @@ version is removed, and an older row that arrives later stays valid for ever."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from operator import itemgetter
 from typing import Any, Final
 
@@ -162,8 +162,10 @@ class VersionedTable(AggregateOperator):
         for ident, entry in self._log.touched():
             yield key_bytes(ident), _fields(entry)
 
-    def _restore_entry(self, *fields: Any) -> None:
-        self._table[self.env.identity.of(fields[0])] = _versions(list(fields))
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        table, identify = self._table, self.env.identity.of
+        for fields in entries:
+            table[identify(fields[0])] = _versions(fields)
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         self.stream_time = max(NO_TIME, state["stream_time"])

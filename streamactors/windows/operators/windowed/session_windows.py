@@ -10,7 +10,7 @@ store shows it: while its end > newest end ever written - retention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from streamactors.windows.definitions.aggregator import as_values, snapshot
@@ -162,10 +162,10 @@ class SessionOperator(InclusiveOperator[Session]):
         super()._restore_state(state)
         self._sessions.reach(self._newest)
 
-    def _restore_entry(self, *fields: Any) -> None:
-        session = self._session(fields)
-        self._sessions.add(session)
-        as_restored(session)
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        take_back, session = self._sessions.take_back, self._session
+        for fields in entries:
+            take_back(session(fields))
 
     def _session(self, fields: Sequence[Any]) -> Session:
         """Return the session of a changelog entry."""

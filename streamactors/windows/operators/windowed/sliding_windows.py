@@ -210,13 +210,15 @@ class SlidingOperator(InclusiveOperator[Pane]):
         super()._restore_state(state)
         self._keys.reach(self._newest)
 
-    def _restore_entry(self, *fields: Any) -> None:
-        pane = self._pane(fields)
-        panes = self._keys.get(pane.ident)
-        if panes is None:
-            panes = Panes()
-            self._keys.put(pane.ident, panes)
-        panes.insert(pane)
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        keys = self._keys
+        for fields in entries:
+            pane = self._pane(fields)
+            panes = keys.get(pane.ident)
+            if panes is None:
+                keys.put(pane.ident, Panes.of([pane]))
+            else:
+                panes.insert(pane)
 
     def _pane(self, fields: Sequence[Any]) -> Pane:
         """Return the pane of a changelog entry."""

@@ -7,7 +7,7 @@ end + grace, so no row of a slot can close a window of that slot."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows, grace_of
@@ -115,9 +115,18 @@ class TimeWindowOperator(WindowedOperator):
         for (start, ident), cell in self._log.touched():
             yield cell_key(ident, start), cell.fields(start)
 
-    def _restore_entry(self, *fields: Any) -> None:
-        key, start = fields[:2]
-        self._cells.window(start)[self.env.identity.of(key)] = _cell(list(fields))
+    def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
+        window, identify = self._cells.window, self.env.identity.of
+        begins: int | None = None
+        cells: MutableMapping[Ident, Cell] = {}
+        for key, start, value, timestamp, context, prior, old in entries:
+            if start != begins:
+                begins, cells = start, window(start)
+            cell = Cell(key, value, timestamp, unpack_context(context), prior)
+            cell.old = old
+            cell.dirty = False
+            cell.logged = True
+            cells[identify(key)] = cell
 
 
 def _cell(fields: list[Any]) -> Cell:
