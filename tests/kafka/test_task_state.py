@@ -111,6 +111,14 @@ def test_a_cut_of_a_partition_that_went_and_came_back_does_not_move_the_offset(l
     assert log.offsets == [5]
 
 
+def test_the_end_of_the_stage_is_the_end_of_its_standby_copies(log):
+    ended = []
+    log.state._standby = SimpleNamespace(close=lambda: ended.append(True))
+    log.state._folder = SimpleNamespace(close_task=lambda stores, number: ended.append(number))
+    log.state.close()
+    assert ended == [True, 0]
+
+
 def test_standby_copies_that_cannot_follow_are_told_and_tried_again(log, caplog):
     def step(_):
         raise KafkaError("no broker answers")

@@ -50,7 +50,6 @@ class Transactions:
     def __init__(self, node: Runtime, partitions: PartitionTable, producer_ids: ProducerIds, groups: Groups) -> None:
         config = node.config
         self._node = node
-        self._partitions = partitions
         self._producer_ids = producer_ids
         self.markers = MarkerWriter(node.clock, partitions, groups)
         self._remote = self._remote_markers()

@@ -122,6 +122,8 @@ def test_the_feature_needs_its_metadata_version_and_one_min_isr_for_all() -> Non
     old = after(cluster(), [FeatureLevel("metadata.version", 19)])
     refused = update_features(facts(old), update)
     assert "could not be set to 1 because it depends on metadata.version level 23" in refused.answer.message
+    first = after(cluster(), [FeatureLevel("metadata.version", 23)])
+    assert FeatureLevel(ELR, 1) in update_features(facts(first), update).records
     new = after(cluster(), [FeatureLevel("metadata.version", 27)])
     assert update_features(facts(new), update).records == [FeatureLevel(ELR, 1), ConfigRecord(4, "", MIN_ISR, "1")]
     on = after(new, [FeatureLevel(ELR, 1)])

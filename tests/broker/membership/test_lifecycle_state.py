@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.lifecycle_state import (
     Applied,
@@ -31,6 +32,7 @@ from streamactors.broker.membership.lifecycle_state import (
     Unreachable,
     step,
 )
+from streamactors.broker.server.joining import times_of
 
 NONE = ErrorCode.NONE
 
@@ -214,3 +216,17 @@ def test_whatever_happens_one_request_is_under_way_and_the_next_one_is_due(
                 assert effect.want_fence or effect.want_shut_down or driver.life.registered_at <= effect.offset
         sleeping = driver.life.phase in (LifecyclePhase.CATCHING_UP, LifecyclePhase.ENDED)
         assert sleeping or (under_way is None) == (driver.life.due_ms is not None)
+
+
+def test_a_registration_is_given_up_at_its_time_and_not_a_moment_before() -> None:
+    for after_ms, ends in ((59_999.0, False), (60_000.0, True)):
+        driver = Driver()
+        driver(CaughtUp())
+        effects = driver(Unreachable(), after_ms=after_ms)
+        assert (effects == [Fail(ErrorCode.BROKER_NOT_AVAILABLE)]) == ends
+
+
+def test_the_times_are_those_that_apache_kafka_has_without_settings() -> None:
+    times = times_of(BrokerConfig.of({}))
+    assert (times.heartbeat_ms, times.session_ms, times.registration_timeout_ms) == (2_000, 9_000, 60_000)
+    assert replace(Times(), leaving_timeout_ms=times.leaving_timeout_ms) == times

@@ -83,6 +83,10 @@ def test_a_snapshot_or_a_truncation_comes_before_everything_else_in_the_answer()
     state, fetch = following()
     answer = Fetched(NONE, 3, 5, high_watermark=90, records=b"x", snapshot=(4, 80))
     assert state.answered(fetch, answer, EMPTY) == [FetchSnapshot(C, 5, 4, 80)]
+    answer = Fetched(NONE, 3, 5, snapshot=(0, 0))  # the one that a cluster is formatted with
+    assert state.answered(fetch, answer, EMPTY) == [FetchSnapshot(C, 5, 0, 0)]
+    answer = Fetched(NONE, 3, 5, high_watermark=90, records=b"x", snapshot=(-1, -1))
+    assert state.answered(fetch, answer, EMPTY) == [Append(b"x"), Commit(90)]
     answer = Fetched(NONE, 3, 5, high_watermark=90, records=b"x", diverging=(4, 80))
     assert state.answered(fetch, answer, EMPTY) == [Truncate(4, 80)]
 

@@ -25,7 +25,7 @@ from streamactors.broker.quorum.raft.raft_messages import (
     VoteAnswer,
 )
 from streamactors.broker.quorum.raft.raft_state import RaftState
-from streamactors.broker.quorum.raft.roles import Role, Timing
+from streamactors.broker.quorum.raft.roles import RETRY_MS, Role, Timing
 from streamactors.broker.quorum.vote_file import Election
 from tests.simulation.quorum_node import MemoryLog, Record
 
@@ -222,6 +222,16 @@ def test_a_follower_stops_its_node_rather_than_cut_off_what_is_committed() -> No
         state.high_watermark = committed
         effects = state.fetched(FetchAnswer(OK, 4, 2, asked, diverging=(3, 1)), 1.0)
         assert [type(each) for each in effects] == [effect]
+
+
+def test_a_candidate_that_cannot_win_any_more_waits_before_it_asks_again() -> None:
+    for _ in range(20):
+        state = replica()
+        state.tick(300.0)
+        for voter in (2, 3):
+            state.voted(voter, VoteAnswer(OK, 0, None, False, True), 300.0)
+        assert 300.0 + RETRY_MS <= state.deadline_ms <= 300.0 + 200.0
+        assert sent(state.tick(300.0)) == []
 
 
 def test_a_fetch_that_no_replica_can_mean_is_refused() -> None:

@@ -162,3 +162,21 @@ def test_a_disk_of_another_computation_is_refused(tmp_path: Path, memory: Memory
     with pytest.raises(RestoreError, match="belongs to application 'disk', this task has 'other'"):
         factory_of("sums").restored(TaskIdentity("other", 0, 1), (), DiskStores(disk, lambda: TINY))
     disk.close()
+
+
+@pytest.mark.parametrize("graph", ["sums", "sliding", "sessions"])
+def test_rows_of_many_keys_between_two_cuts_leave_few_objects_in_memory(
+    graph: str, tmp_path: Path, memory: Memory
+) -> None:
+    on_disk = OnDisk(factory_of(graph), tmp_path, memory)
+    stores = on_disk.task.disk
+    assert stores is not None
+    on_disk.task.process_chunk([Record(f"k{n}", 1, 0, RecordContext("t", 0, n)) for n in range(500)])
+    on_disk.cut()
+    most = 0
+    for n in range(500):
+        on_disk.task.read(f"k{n}", 0, 6)
+        on_disk.task.process_chunk([])
+        most = max(most, *stores.in_memory.values())
+    assert most < 200
+    on_disk.disk.close()

@@ -8,6 +8,7 @@ import pytest
 
 from streamactors.testing import TopologyDriver
 from streamactors.windows import SessionWindows, SlidingWindows, TimeWindows
+from streamactors.windows.state.reads import StoreRequest
 
 WINDOWS = {
     "time": TimeWindows.of_size(10).with_grace(5),
@@ -33,5 +34,8 @@ def test_every_window_that_was_forwarded_is_found_with_its_value_and_time(window
     table = driver.store("counts")
     for (key, start, end), found in seen.items():
         assert table.fetch(key, start, end) == found
+    there = {where: found for where, found in seen.items() if found is not None}
+    listed = driver._task.entries("counts", StoreRequest("range"))
+    assert {(each.key, each.start, each.end): (each.value, each.timestamp) for each in listed} == there
     assert table.fetch("c", 0, 10) is None
     assert table.fetch("a", 3_000, 3_010) is None

@@ -255,3 +255,37 @@ def test_the_hash_of_a_left_value_is_that_of_its_bytes_however_often_it_was_aske
                 (found == hashes.of(other)) == (env.serdes.value(other) == env.serdes.value(value))
                 for other in ("a", 0, 1)
             )
+
+
+def test_silence_gives_a_held_row_when_its_grace_is_over_and_the_task_knows_when() -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.stream("s").join_table(topics.table("v", history=100), pair, how="left", grace=10),
+        idle_after=50,
+    )
+    assert driver._task.idle_due_ms() is None
+    assert driver.pipe("s", "a", "x", 5) == []
+    assert driver._task.idle_due_ms() == 60
+    assert driver.advance_wall_clock(59) == []
+    assert plain(driver.advance_wall_clock(1)) == [("a", "x+None", 5)]
+    assert driver._task.idle_due_ms() is None
+
+
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+@pytest.mark.parametrize(("how", "counted"), [("inner", [1, 1, 1, 1, 2]), ("left", [0, 0, 0, 0, 1])])
+def test_a_row_without_a_foreign_key_is_counted_once_where_it_gives_no_result(
+    how: Any, counted: list[int], semantics: Any
+) -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.table("items").join_foreign_key(
+            topics.table("owners"),
+            lambda _, value: None if value == "-" else value,
+            pair,
+            how=how,
+            semantics=semantics,
+        )
+    )
+    seen = []
+    for row in (("i", "-", 1), ("j", None, 2), ("i", "o", 3), ("i", "-", 4), (None, "o", 5)):
+        driver.pipe("items", *row)
+        seen.append(driver.dropped)
+    assert seen == counted
