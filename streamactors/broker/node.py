@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -65,6 +66,14 @@ class Commands(Protocol):
     def stop(self) -> None: ...
 
 
+class Moves(Protocol):
+    """Moves replicas between data folders: `replication.folder_moves.FolderMoves`."""
+
+    def move(self, partition: Any, target: Path) -> None: ...
+
+    def future_of(self, partition: Any) -> Any: ...
+
+
 class Forwards(Protocol):
     """Sends requests to the active controller as they are: `forwarding.Forwarding`."""
 
@@ -99,6 +108,7 @@ class Node(Runtime):
         self.controller_routes: Routes | None = None  # the APIs of that listener
         self.leader_id = -1  # of the metadata log, -1 if none is known; a controller knows it
         self.is_active: Callable[[], bool] = lambda: True  # whether the controller in this process leads the cluster
+        self.folder_moves: Moves | None = None  # set if the broker has several data folders
         self.forwarding: Forwards | None = None  # set if the controllers are other processes
 
     def served_on(self, listener: Listener) -> Served:

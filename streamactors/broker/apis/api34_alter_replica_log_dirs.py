@@ -1,9 +1,8 @@
-"""AlterReplicaLogDirs: chooses the data folder of a replica that this broker is to create (KIP-113).
+"""AlterReplicaLogDirs: moves a replica to another data folder of this broker, or chooses the folder of one that is to be created (KIP-113).
 
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
-yet; it will be created in the folder), KAFKA_STORAGE_ERROR (the folder has failed, or the replica is in another one).
-Differs from Apache Kafka: a replica that exists does not move to another folder of the same broker."""
+yet; it will be created in the folder), KAFKA_STORAGE_ERROR (a folder has failed).   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +36,11 @@ def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
         return ErrorCode.KAFKA_STORAGE_ERROR
     partition = node.partitions.get(topic, number)
     if partition is not None:
-        return ErrorCode.NONE if partition.log.directory.parent == path else ErrorCode.KAFKA_STORAGE_ERROR
+        if partition.lost:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if node.folder_moves is not None:
+            node.folder_moves.move(partition, path)
+        return ErrorCode.NONE
     known = node.metadata.image.topics.get(topic)
     if known is None or number >= len(known.partitions):
         if len(node.logs.folders.preferred) < MOST_PREFERENCES:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.data_folder import DataFolder
-from streamactors.broker.replication.hosted_partition import HostedPartition
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import describe_cluster
@@ -27,7 +27,7 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"error_code": code, "results": ()}
 
 
-def _folder(folder: DataFolder, topics: Mapping[str, list[HostedPartition]]) -> dict[str, Any]:
+def _folder(folder: DataFolder, topics: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     path = folder.path
     broken = {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path), "topics": ()}
     if folder.failure is not None:
@@ -39,15 +39,13 @@ def _folder(folder: DataFolder, topics: Mapping[str, list[HostedPartition]]) -> 
     return {
         "error_code": ErrorCode.NONE,
         "log_dir": str(path),
-        "topics": [
-            {"name": name, "partitions": [_size(each) for each in partitions]} for name, partitions in topics.items()
-        ],
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": space.f_blocks * space.f_frsize,
         "usable_bytes": space.f_bavail * space.f_frsize,
     }
 
 
-def _partitions(request: Request) -> dict[Path, dict[str, list[HostedPartition]]]:
+def _partitions(request: Request) -> dict[Path, dict[str, list[dict[str, Any]]]]:
     """Return the partitions that were asked for, by folder and topic."""
     asked = request.message.topics  # None stands for all topics, an empty list for none
     image = request.node.metadata.image
@@ -55,21 +53,27 @@ def _partitions(request: Request) -> dict[Path, dict[str, list[HostedPartition]]
         wanted = {name: range(len(topic.partitions)) for name, topic in image.topics.items()}
     else:
         wanted = {topic.topic: topic.partitions for topic in asked}
-    found: dict[Path, dict[str, list[HostedPartition]]] = {}
+    found: dict[Path, dict[str, list[dict[str, Any]]]] = {}
     for name, numbers in wanted.items():
         for number in numbers:
             partition = request.node.partitions.get(name, number)
-            if partition is not None:
-                found.setdefault(partition.log.directory.parent, {}).setdefault(name, []).append(partition)
+            if partition is None:
+                continue
+            log = partition.log
+            found.setdefault(log.directory.parent, {}).setdefault(name, []).append(_described(log))
+            moves = request.node.folder_moves
+            future = None if moves is None else moves.future_of(partition)
+            if future is not None:
+                found.setdefault(future.folder, {}).setdefault(name, []).append(_described(future.log, future.left))
     return found
 
 
-def _size(partition: HostedPartition) -> dict[str, Any]:
+def _described(log: PartitionLog, lag: int | None = None) -> dict[str, Any]:
     return {
-        "partition_index": partition.index,
-        "partition_size": partition.log.size_bytes,
-        "offset_lag": 0,
-        "is_future_key": False,
+        "partition_index": log.partition,
+        "partition_size": log.size_bytes,
+        "offset_lag": lag or 0,
+        "is_future_key": lag is not None,
     }
 
 

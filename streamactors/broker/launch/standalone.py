@@ -53,7 +53,7 @@ def run(
         if stop.is_set():
             return
         broker = Broker(assembled.config, assembled.folder, first=assembled.first)
-        broker.on_end = stop.set
+        broker.failures.on_end = stop.set
         undo.callback(broker.stop)
         broker.start()
         if metrics is not None:
@@ -64,8 +64,8 @@ def run(
         serving.set()
         ready(broker)
         stop.wait()
-        if broker.ended is not None:
-            raise BrokerStartError(broker.ended)
+        if broker.failures.ended is not None:
+            raise BrokerStartError(broker.failures.ended)
 
 
 def _on_signals(stop: threading.Event, undo: ExitStack) -> None:

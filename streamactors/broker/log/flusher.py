@@ -164,6 +164,13 @@ class Flusher:
             self._wanted = True
             self._schedule()
 
+    def finish(self) -> None:
+        """Answer the appends that are on the disk already, without another flush."""
+        with self._log.lock:
+            outcomes = self._finish_waiting()
+        if outcomes:
+            self._pool.deliver(outcomes)
+
     def _settled(self, result: AppendResult) -> ErrorCode | None:
         if result.generation != self._log.generation:
             return ErrorCode.KAFKA_STORAGE_ERROR  # A truncation followed: the offsets may now belong to other records.

@@ -23,14 +23,14 @@ from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
+from streamactors.broker.log.folder_names import DELETE_SUFFIX, deleted_name, parse_folder, parse_future
 from streamactors.broker.log.folders import Folders, tell_left_out
+from streamactors.broker.log.future_log import REPLACING, FutureLog
 from streamactors.broker.log.meta_properties import MetaProperties
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.upkeep import Upkeep
 
-DELETE_SUFFIX: Final = "-delete"
-MAX_NAME: Final = 255
 HARMLESS_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, None})
 """Errors of a disk that is full, and of a process with too many files: they make a log refuse appends, and no folder fail."""
 Key = tuple[str, int]
@@ -67,6 +67,8 @@ class LogManager:
         """The number of logs in each folder: it is read for every new log."""
         self._logs_lock = threading.Lock()
         self._gone: list[tuple[int, Path]] = []
+        self.moving: dict[Key, DataFolder] = {}
+        """The folders to which replicas were moving when the last broker stopped."""
         self._open = False
         self.properties = MetaProperties("", node_id, None, own=True)
         self.watched = len(self.folders.all) > 1
@@ -130,6 +132,11 @@ class LogManager:
             if name.endswith(DELETE_SUFFIX):
                 self._disk.remove_directory(path)
                 continue
+            future = parse_future(name)
+            if future is not None:
+                self.moving[future] = folder
+                self._disk.remove_directory(path)
+                continue
             key = parse_folder(name)
             if key is None:
                 if not name.startswith(".") and name != "lost+found":
@@ -145,32 +152,39 @@ class LogManager:
             log = PartitionLog.open(
                 self._disk, path, *key, self._default_config, checkpoints, pool=self.flush_pool, now_ms=now_ms
             )
-            if key in self._logs and not self._is_empty_twin(log, folder):
+            if key in self._logs and not self._replaces_twin(log, folder):
                 continue
             log.close_idle()
             self._watch(log, folder)
             self._logs[key] = log
             self._counts[folder.path] += 1
 
-    def _is_empty_twin(self, log: PartitionLog, folder: DataFolder) -> bool:
-        """Remove the one of two logs of a partition that has no records. Return whether it is the one that was opened first.
+    def _replaces_twin(self, log: PartitionLog, folder: DataFolder) -> bool:
+        """Remove one of two logs of a partition. Return whether it is the one that was opened first.
 
-        A broker that cannot make a log in a folder, because the folder fails meanwhile, makes it in another one. Raises StorageError if
-        both have records."""
+        A log that has moved replaces the other one. A log without records was made in a folder that failed meanwhile. Raises StorageError if
+        neither explains the two."""
         key = log.topic, log.partition
         twin = self._logs[key]
+        for new, old in ((log, twin), (twin, log)):
+            if self._disk.exists(new.directory / REPLACING):
+                # A replacement that failed was given up, and the old log went on: then it is the newer one.
+                went_on = (old.latest_epoch, old.end_offset) > (new.latest_epoch, new.end_offset)
+                return self._remove_twin(new if went_on else old, (new if went_on else old) is twin)
         if log.end_offset > 0 and twin.end_offset > 0:
             log.abandon()
             raise StorageError(
                 f"{log.name} is in {twin.directory.parent} and in {folder.path}, and only one of them has all its records: a data "
                 "folder was left out of log.dirs for a while; move the older copy of the partition out of its folder"
             )
-        empty = log if log.end_offset == 0 else twin
-        empty.abandon()
-        self._disk.remove_directory(empty.directory)
-        if empty is twin:
-            self._counts[twin.directory.parent] -= 1
-        return empty is twin
+        return self._remove_twin(twin, True) if log.end_offset else self._remove_twin(log, False)
+
+    def _remove_twin(self, log: PartitionLog, is_opened: bool) -> bool:
+        log.abandon()
+        self._disk.remove_directory(log.directory)
+        if is_opened:
+            self._counts[log.directory.parent] -= 1
+        return is_opened
 
     def _leave_out(self, folder: DataFolder, error: OSError) -> None:
         """Start without a folder that cannot be read."""
@@ -301,6 +315,36 @@ class LogManager:
         folder = self.folders.of_path(log.directory.parent)
         return folder is None or folder.failure is None
 
+    def begin_future(self, log: PartitionLog, folder: DataFolder) -> FutureLog:
+        """Begin a copy of a log in another data folder. Raises StorageError."""
+        try:
+            future = FutureLog(self._disk, log, folder.path, self.flush_pool, self._clock_ms())
+        except OSError as error:
+            self.failed(folder, error)
+            raise StorageError(
+                f"{log.name}: cannot begin a copy in {folder.path}: {error.strerror or error}"
+            ) from error
+        self._watch(future.log, folder)
+        return future
+
+    def replace(self, future: FutureLog) -> PartitionLog:
+        """Let a copy take the place of its log, and return the new log. On the thread that appends. Raises StorageError; the log is then as before."""
+        old, folder = future.current, self.folders.of_path(future.folder)
+        assert folder is not None
+        renamed = old.directory.parent / deleted_name(old.topic, old.partition)
+        try:
+            log = future.replace(renamed, self._clock_ms())
+        except OSError as error:
+            self.failed(folder, error)
+            raise StorageError(f"{old.name}: cannot move to {folder.path}: {error.strerror or error}") from error
+        self._watch(log, folder)
+        with self._logs_lock:
+            self._logs[log.topic, log.partition] = log
+            self._counts[old.directory.parent] -= 1
+            self._counts[folder.path] += 1
+            self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
+        return log
+
     def directory_of(self, log: PartitionLog) -> uuid.UUID | None:
         """Return the id of the folder that has a log."""
         folder = self.folders.of_path(log.directory.parent)
@@ -318,8 +362,7 @@ class LogManager:
         if not self._works(log):  # the next start with a repaired disk deletes it
             log.abandon()
             return
-        ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
-        renamed = log.directory.parent / (topic[: MAX_NAME - len(ending)] + ending)
+        renamed = log.directory.parent / deleted_name(topic, partition)
         try:
             log.delete(renamed)
         except OSError as error:
@@ -343,11 +386,3 @@ class LogManager:
             self._gone = [entry for entry in self._gone if now_ms is not None and entry[0] > now_ms]
         for path in due:
             self._disk.remove_directory(path)
-
-
-def parse_folder(name: str) -> Key | None:
-    """Return (topic, partition) of a folder name, None if it is not the name of a partition's folder."""
-    topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isascii() or not number.isdigit():
-        return None
-    return topic, int(number)

@@ -300,6 +300,13 @@ class HostedPartition:
         else:
             self._wake_fetches()
 
+    def moved(self, log: PartitionLog) -> None:
+        """Go on with the same log in another data folder."""
+        self.log = log
+        self._take_role()
+        self.raise_high_watermark()
+        self.changed()
+
     def lose(self) -> None:
         """Refuse everything because the data folder has failed, and complete the requests that wait."""
         self.lost = True

@@ -14,6 +14,7 @@ from streamactors.broker.controller.cluster_command import AssignReplicas, Repli
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.metadata_record import PartitionRecord
+from streamactors.broker.replication.hosted_partition import HostedPartition
 
 if TYPE_CHECKING:
     from streamactors.broker.node import Node
@@ -65,6 +66,13 @@ class FolderAssignments:
             self._pending.pop(replica, None)
         else:
             self._pending[replica] = folder
+
+    def moved(self, partition: HostedPartition) -> None:
+        """A replica is in another folder now."""
+        topic = self._node.metadata.image.topics.get(partition.topic)
+        if topic is not None and topic.topic_id == partition.topic_id:
+            self._compare(topic.name, topic.partitions[partition.index])
+            self._ask_soon(0.0)
 
     def _ask_soon(self, delay_ms: float) -> None:
         if self._timer is None and not self._asking and not self._stopped:

@@ -25,7 +25,6 @@ from streamactors.broker.config.listeners import (
     inter_broker_listener,
     listener_specs,
 )
-from streamactors.broker.controller.cluster_command import FoldersFailed
 from streamactors.broker.controller.command import Command
 from streamactors.broker.controller.command import Outcome as CommandOutcome
 from streamactors.broker.controller.controller import Controller
@@ -33,7 +32,6 @@ from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.helpers import call_on
 from streamactors.broker.log.config import LogConfig, ManagerConfig
-from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool, Outcome
 from streamactors.broker.log.manager import LogManager
@@ -61,6 +59,7 @@ from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.requests.api import Routes
 from streamactors.broker.requests.dispatch import Dispatch
 from streamactors.broker.security.protection import OPEN, Protection, SecurityProtocol, idle_settings, protection_of
+from streamactors.broker.server.folder_failures import FolderFailures
 from streamactors.broker.server.log_housekeeping import LogHousekeeping
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
 from streamactors.broker.server.stored_quorum import with_stored_voters
@@ -102,10 +101,8 @@ class Broker:
         self.node = Node(self.config, self._data_plane, self.routes)
         self.node.voters = voters
         self._undo: list[Callable[[], object]] = []
-        self.ended: str | None = None
-        """Why the broker could not go on, None if it could."""
-        self.on_end: Callable[[], object] | None = None
-        """Hears that the broker cannot go on, on any thread, and has it stopped; None: the broker stops by itself."""
+        self._resume: Callable[[], object] = lambda: None
+        self.failures = FolderFailures(self.node, self.stop)
 
     def start(self) -> Broker:
         """Open the data folder, read the metadata, listen. If this raises BrokerStartError, the parts are stopped again."""
@@ -156,8 +153,9 @@ class Broker:
             node.controller = own = Controller(node, publisher, leads_others=spec is not None)
             if spec is not None:
                 self._lead()
-        if self.config.is_broker and (joined is not None or spec is not None or len(node.logs.folders.all) > 1):
-            self._assign_folders()
+        several = len(node.logs.folders.all) > 1
+        if self.config.is_broker and (joined is not None or spec is not None or several):
+            self._assign_folders(several=several)
         node.producer_ids = ProducerIds(node.controller.submit)
         self._undo.append(node.controller.stop)
         if self.config.votes_with_others:  # the other controllers must reach this one before any of them can lead
@@ -170,6 +168,7 @@ class Broker:
             acceptors, processor = self._bind(spec)
         if not self.config.is_broker:
             return
+        self._resume()
         node.controller.register(
             [
                 Endpoint(each.name, each.advertised_host, each.advertised_port, each.protection.protocol)
@@ -195,14 +194,20 @@ class Broker:
         elif spec is not None:
             self._undo.append(own.leave)
 
-    def _assign_folders(self) -> None:
-        """Let the controller know which data folder has which replica."""
+    def _assign_folders(self, *, several: bool) -> None:
+        """Let the controller know which data folder has which replica, and let replicas move between `several` folders."""
         # A broker on its own does not load this module.
         from streamactors.broker.server.folder_assignments import FolderAssignments
 
         assignments = FolderAssignments(self.node)
         call_on(self._data_plane, assignments.start)
         self._undo.append(partial(call_on, self._data_plane, assignments.stop))
+        if several:
+            from streamactors.broker.replication.folder_moves import FolderMoves
+
+            self.node.folder_moves = moves = FolderMoves(self.node, assignments.moved)
+            self._undo.append(partial(call_on, self._data_plane, moves.stop))
+            self._resume = partial(call_on, self._data_plane, lambda: moves.resume(self.node.partitions))
 
     def _enter_others(self) -> None:
         """Prepare the connections to brokers and controllers. Raises InvalidSetting."""
@@ -283,51 +288,11 @@ class Broker:
             disk=self._disk,
         )
         self._undo.append(logs.close)
-        logs.on_folder_failed = self._folder_failed
+        logs.on_folder_failed = self.failures.failed
         if self.config.is_one_of_several or controller_spec(self.config) is not None:
             logs.watched = True  # another broker can lead what this one cannot write
         logs.open()
         return logs
-
-    def _folder_failed(self, folder: DataFolder) -> None:
-        """Take the partitions of a data folder offline, or end this broker with the folder of the metadata log. On any thread."""
-        assert folder.failure is not None
-        why = folder.failure.strerror or folder.failure
-        if folder is self.node.logs.folders.first:
-            self._end(
-                f"broker {self.config.effective_node_id} ends, because its data folder {folder.path}, which has the metadata log, has failed: "
-                f"{why}; repair the disk and start the broker again"
-            )
-            return
-        _log.error(
-            "the data folder %s has failed: %s; its partitions are offline until the disk is repaired and the broker is started again",
-            folder.path,
-            why,
-        )
-
-        def take_offline() -> None:
-            node = self.node
-            for log in node.logs.take_offline(folder):
-                partition = node.partitions.get(log.topic, log.partition)
-                if partition is not None:
-                    partition.lose()
-            node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), lambda _: None)
-
-        try:
-            self._data_plane.execute(take_offline)
-        except DispatcherStopped:
-            pass  # the broker has stopped
-
-    def _end(self, why: str) -> None:
-        """This broker cannot go on. Its process ends it; an embedded one ends itself."""
-        if self.ended is not None:
-            return
-        self.ended = why
-        _log.critical("%s", why)
-        if self.on_end is not None:
-            self.on_end()
-        else:
-            threading.Thread(target=self.stop, name="broker-end", daemon=True).start()
 
     def _deliver(self, outcomes: list[Outcome]) -> None:
         """Pass the outcomes of one flush to the data plane."""

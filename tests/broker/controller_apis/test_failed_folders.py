@@ -127,5 +127,5 @@ def test_a_broker_of_a_cluster_ends_with_its_only_folder(tmp_path: Path, disks: 
         with cluster.brokers[2].client() as client:
             disks[2].fail(tmp_path / "2" / "orders-0")
             client.send(0, 9, produce_body(batch(b"a")))
-            wait_until(lambda: cluster.brokers[2].broker.ended is not None, "broker 2 ends")
+            wait_until(lambda: cluster.brokers[2].broker.failures.ended is not None, "broker 2 ends")
         wait_until(lambda: cluster.partition("orders").leader == 3, "broker 3 leads")

@@ -18,7 +18,8 @@ import pytest
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.manager import LogManager, parse_folder
+from streamactors.broker.log.folder_names import parse_folder
+from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.meta_properties import decode_properties
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.conftest import NOW_MS

@@ -188,11 +188,11 @@ def test_a_broker_ends_with_the_folder_of_its_metadata(two: TwoFolders, caplog: 
         two.create(live)
         two.disk.fail(two.folders[0])
         assert produced(client, "in-0") == STORAGE
-        wait_until(lambda: live.broker.ended is not None)
+        wait_until(lambda: live.broker.failures.ended is not None)
         assert client.closed_by_peer()
-    assert str(two.folders[0]) in str(live.broker.ended)
-    assert "ends, because its data folder" in str(live.broker.ended)
-    assert [text for text in errors(caplog) if "ends, because" in text] == [live.broker.ended]
+    assert str(two.folders[0]) in str(live.broker.failures.ended)
+    assert "ends, because its data folder" in str(live.broker.failures.ended)
+    assert [text for text in errors(caplog) if "ends, because" in text] == [live.broker.failures.ended]
 
 
 def test_a_broker_does_not_start_without_its_first_folder(two: TwoFolders) -> None:

@@ -1,0 +1,181 @@
+"""The future log of a replica that moves to another data folder: it is filled from the current log and then takes its place (KIP-113).
+
+Owner: `folder_moves`; one thread at a time calls it. The folder is called TOPIC-N.HEX-future, as in Apache Kafka. A truncation of the current log makes the
+copy begin anew, because the copied records may be others now. The replacement is atomic: the new folder gets its name and a marker, then
+the old one is deleted. A start that finds both keeps the one with the marker."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from streamactors.broker.errors import BrokerError, StorageError
+from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.flusher import FlushPool
+from streamactors.broker.log.folder_names import future_name
+from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
+from streamactors.broker.log.partition.log_folder import COMPACTED
+from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.partition.partition_log import PartitionLog
+
+REPLACING: Final = ".replacing"
+"""A file in the folder of a log whose predecessor in another data folder may not be deleted yet."""
+READ_AT_ONCE: Final = 1 << 20
+
+
+class FutureLog:
+    """A copy of `current` in the making."""
+
+    def __init__(self, disk: Disk, current: PartitionLog, folder: Path, pool: FlushPool, now_ms: int) -> None:
+        """Begin an empty log in a data folder. Raises OSError, StorageError."""
+        self._disk = disk
+        self._pool = pool
+        self.current = current
+        self.folder = folder
+        self.log = PartitionLog.create(
+            disk,
+            folder / future_name(current.topic, current.partition),
+            current.topic,
+            current.partition,
+            current.topic_id,
+            current.config,
+            pool=pool,
+            now_ms=now_ms,
+        )
+        self._generation = current.generation
+
+    @property
+    def left(self) -> int:
+        """The number of offsets that are not copied."""
+        return max(self.current.end_offset - self.log.end_offset, 0)
+
+    def copy(self, most_bytes: int, now_ms: int) -> int:
+        """Copy up to about this many bytes. Return about how many bytes are left. Raises BrokerError, OSError."""
+        copied = 0
+        while copied < most_bytes:
+            size = self._copy_piece(now_ms)
+            if size == 0:
+                break
+            copied += size
+        return self._left_bytes()
+
+    def _left_bytes(self) -> int:
+        current, future = self.current, self.log
+        with current.lock:
+            if future.end_offset < current.active.base_offset:
+                return current.config.segment_bytes
+            at = min(future.end_offset, current.end_offset)
+            with current.read(at, current.config.segment_bytes, current.end_offset) as piece:
+                return piece.length
+
+    def flush(self) -> None:
+        """Bring the copy to the disk. Raises StorageError."""
+        self.log.flush()
+
+    def _copy_piece(self, now_ms: int) -> int:
+        current, future = self.current, self.log
+        with current.lock:
+            start, end, generation = current.log_start_offset, current.end_offset, current.generation
+        if generation != self._generation or not start <= future.end_offset <= end:
+            future.truncation.truncate_fully_and_start_at(start, now_ms)
+            self._generation = generation
+        if future.end_offset == end:
+            return 0
+        with current.read(future.end_offset, READ_AT_ONCE, end) as piece:
+            data = bytearray(piece.read())
+        base_offset = int.from_bytes(data[:8], "big", signed=True) if data else end
+        if base_offset < future.end_offset:  # the log starts in the middle of a batch
+            future.truncation.truncate_fully_and_start_at(base_offset, now_ms)
+        with current.lock:
+            if current.generation != generation:
+                return 1  # a truncation may have changed what was read
+        if not data:  # compaction left no batch up to the end
+            with future.lock:
+                future.begin_segment(now_ms, end)
+                future.end_offset = end
+            return 1
+        future.append_as_follower(memoryview(data), now_ms)
+        return len(data)
+
+    def replace(self, renamed: Path, now_ms: int) -> PartitionLog:
+        """Take the place of the current log, whose folder is `renamed` and can be removed. Return the new log.
+
+        No one may append meanwhile. Raises BrokerError or OSError, and then the current log is as before."""
+        current, future = self.current, self.log
+        with current.lock:
+            current.check_online()
+            while self._copy_piece(now_ms):
+                pass
+            self._take_state(now_ms)
+            future.close()
+            path = self.folder / f"{current.topic}-{current.partition}"
+            self._disk.write(future.directory / REPLACING, b"", sync=True)
+            self._disk.rename(future.directory, path)
+            self._disk.sync_directory(self.folder)
+            try:
+                opened = self._open(path, now_ms)
+            except (BrokerError, OSError):
+                with suppress(OSError):
+                    self._disk.remove_directory(path)
+                raise
+            current.recovery_point = (
+                current.end_offset
+            )  # the copy is on the disk: appends that wait for a flush are done
+            current.flusher.finish()
+            with suppress(OSError):  # its disk has failed: the marker stays, and a later start deletes the old log
+                current.delete(renamed)
+                self._disk.sync_directory(renamed.parent)
+                self._disk.remove(path / REPLACING)
+        return opened
+
+    def _take_state(self, now_ms: int) -> None:
+        """Take over what the records do not say. The caller holds the lock of the current log."""
+        current, future = self.current, self.log
+        folder = future.folder
+        with future.lock:
+            if self._disk.exists(current.directory / COMPACTED):
+                folder.mark_compacted()
+            if current.log_start_offset > future.log_start_offset:
+                future.high_watermark = min(current.high_watermark, future.end_offset)
+                future.trim.advance_log_start(current.log_start_offset, now_ms)
+            future.epochs = LeaderEpochs(list(current.epochs.entries))
+            future.save_epochs()
+            future.producer_state, future.first_unstable = current.producer_state, current.first_unstable
+            folder.save_producers(future.producer_state, future.end_offset)
+
+    def _open(self, path: Path, now_ms: int) -> PartitionLog:
+        current = self.current
+        checkpoints = Checkpoints(
+            clean=True,
+            log_start_offset=current.log_start_offset,
+            recovery_point=current.end_offset,
+            high_watermark=current.high_watermark,
+        )
+        opened = PartitionLog.open(
+            self._disk,
+            path,
+            current.topic,
+            current.partition,
+            current.config,
+            checkpoints,
+            pool=self._pool,
+            now_ms=now_ms,
+        )
+        opened.update_config(current.config)
+        opened.configured = current.configured
+        opened.sole_replica = current.sole_replica
+        opened.generation = current.generation
+        opened.truncated_to = min(opened.truncated_to, current.truncated_to)
+        if opened.end_offset != current.end_offset:
+            opened.abandon()
+            raise StorageError(
+                f"{current.name}: the copy in {self.folder} ends at {opened.end_offset}, not at {current.end_offset}"
+            )
+        return opened
+
+    def discard(self) -> None:
+        """Remove the copy. An error of the disk is ignored: the next start removes the folder."""
+        self.log.abandon()
+        with suppress(OSError):
+            self._disk.remove_directory(self.log.directory)

@@ -1,0 +1,147 @@
+"""Moves replicas of this broker from one of its data folders to another, as AlterReplicaLogDirs asks (KIP-113).
+
+Owner: the data plane. The rules are in `folder_move_state`, the copy is `log.future_log`. Steps of a copy run on a helper thread, one at a time. The
+replacement runs on the data plane, because nobody may append meanwhile: it copies and syncs the last records and renames two folders. A move that a stop of the
+broker interrupts begins anew at its next start."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from streamactors.broker.errors import BrokerError
+from streamactors.broker.helpers import Outcome
+from streamactors.broker.log.future_log import FutureLog
+from streamactors.broker.replication import folder_move_state as rules
+from streamactors.broker.replication.folder_move_state import ENDED, Move, MovePhase
+from streamactors.broker.replication.hosted_partition import HostedPartition
+
+if TYPE_CHECKING:
+    from streamactors.broker.runtime import Runtime
+
+_log = logging.getLogger("streamactors.broker.replication")
+
+STEP_BYTES: Final = 4 << 20
+
+
+class FolderMoves:
+    """The moves that are under way. `on_moved` hears of each replica that is in another folder now."""
+
+    def __init__(self, node: Runtime, on_moved: Callable[[HostedPartition], object] = lambda _: None) -> None:
+        self._node = node
+        self._on_moved = on_moved
+        self._moves: dict[HostedPartition, Move] = {}
+        self._futures: dict[HostedPartition, FutureLog] = {}
+        self._waiting: deque[HostedPartition] = deque()
+        self._copying = False
+        self._stopped = False
+
+    def resume(self, partitions: Iterable[HostedPartition]) -> None:
+        """Begin the moves anew that a stop of the broker has interrupted."""
+        moving = self._node.logs.moving
+        for partition in partitions:
+            folder = moving.pop((partition.topic, partition.index), None)
+            if folder is not None:
+                self.move(partition, folder.path)
+        moving.clear()
+
+    def move(self, partition: HostedPartition, target: Path) -> None:
+        """Have a replica in a folder; in the one where it is: end its move."""
+        self._step(partition, rules.Asked(None if partition.log.directory.parent == target else target))
+
+    def future_of(self, partition: HostedPartition) -> FutureLog | None:
+        """Return the copy of a replica that moves."""
+        return self._futures.get(partition)
+
+    def stop(self) -> None:
+        """End the copies where they are. On the data plane's thread."""
+        self._stopped = True
+        self._waiting.clear()
+        for future in self._futures.values():
+            future.log.abandon()
+
+    def _step(self, partition: HostedPartition, event: rules.Event) -> None:
+        if self._stopped:
+            return
+        move, effects = rules.step(self._moves.get(partition, ENDED), event)
+        self._moves[partition] = move
+        for effect in effects:
+            if not self._carry_out(partition, effect):
+                move = ENDED
+                self._moves[partition] = move
+                break
+        if move.phase is MovePhase.ENDED:
+            self._moves.pop(partition, None)
+
+    def _carry_out(self, partition: HostedPartition, effect: rules.Effect) -> bool:
+        """Return whether the effects after this one are to be carried out, too."""
+        match effect:
+            case rules.Begin(target):
+                return self._begin(partition, target)
+            case rules.Copy():
+                self._waiting.append(partition)
+                self._copy_next()
+            case rules.Replace():
+                self._replace(partition, self._futures.pop(partition))
+            case rules.Discard():
+                self._futures.pop(partition).discard()
+        return True
+
+    def _begin(self, partition: HostedPartition, target: Path) -> bool:
+        logs = self._node.logs
+        folder = logs.folders.of_path(target)
+        if folder is None or folder.failure is not None or partition.lost or partition.deleted:
+            return False
+        try:
+            self._futures[partition] = logs.begin_future(partition.log, folder)
+        except BrokerError as error:
+            _log.error("%s", error)
+            return False
+        _log.info("%s moves to %s", partition, target)
+        return True
+
+    def _copy_next(self) -> None:
+        if self._copying or not self._waiting:
+            return
+        partition = self._waiting.popleft()
+        future, clock = self._futures[partition], self._node.clock
+        self._copying = True
+
+        def copy() -> int:
+            left = future.copy(STEP_BYTES, clock.wall_ms())
+            if left <= rules.CLOSE:
+                future.flush()
+            return left
+
+        def copied(outcome: Outcome[int]) -> None:
+            self._copying = False
+            self._copied(partition, outcome)
+            self._copy_next()
+
+        self._node.helpers.run(copy, copied)
+
+    def _copied(self, partition: HostedPartition, outcome: Outcome[int]) -> None:
+        if self._stopped:
+            return
+        if outcome.error is None and not partition.deleted and not partition.lost:
+            self._step(partition, rules.StepEnded(outcome.get()))
+            return
+        if outcome.error is not None and not partition.deleted:
+            _log.error("%s does not move: %s", partition, outcome.error)
+            if isinstance(outcome.error, OSError):
+                partition.read_failed(outcome.error)
+        self._step(partition, rules.StepFailed())
+
+    def _replace(self, partition: HostedPartition, future: FutureLog) -> None:
+        try:
+            log = self._node.logs.replace(future)
+        except BrokerError as error:
+            _log.error("%s does not move: %s", partition, error)
+            future.discard()
+            return
+        partition.moved(log)
+        _log.info("%s has moved to %s", partition, future.folder)
+        self._on_moved(partition)

@@ -1,0 +1,67 @@
+"""What a broker does when one of its data folders fails: it takes the partitions offline, or ends (KIP-112).
+
+Owner: the server."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from streamactors.actors.dispatching.dispatcher import DispatcherStopped
+from streamactors.broker.controller.cluster_command import FoldersFailed
+from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.node import Node
+
+_log = logging.getLogger("streamactors.broker")
+
+
+class FolderFailures:
+    """`ended` says why the broker could not go on, None if it could."""
+
+    def __init__(self, node: Node, stop: Callable[[], object]) -> None:
+        """`stop` stops the broker, unless `on_end` is set."""
+        self._node = node
+        self._stop = stop
+        self.ended: str | None = None
+        self.on_end: Callable[[], object] | None = None
+        """Hears that the broker cannot go on, on any thread, and has it stopped; None: the broker stops by itself."""
+
+    def failed(self, folder: DataFolder) -> None:
+        """Take the partitions of a folder offline, or end the broker with the folder of the metadata log. On any thread; it does not wait."""
+        assert folder.failure is not None
+        why = folder.failure.strerror or folder.failure
+        if folder is self._node.logs.folders.first:
+            self._end(
+                f"broker {self._node.node_id} ends, because its data folder {folder.path}, which has the metadata log, has failed: {why}; "
+                "repair the disk and start the broker again"
+            )
+            return
+        _log.error(
+            "the data folder %s has failed: %s; its partitions are offline until the disk is repaired and the broker is started again",
+            folder.path,
+            why,
+        )
+        try:
+            self._node.data_plane.execute(lambda: self._take_offline(folder))
+        except DispatcherStopped:
+            pass  # the broker has stopped
+
+    def _take_offline(self, folder: DataFolder) -> None:
+        node = self._node
+        for log in node.logs.take_offline(folder):
+            partition = node.partitions.get(log.topic, log.partition)
+            if partition is not None:
+                partition.lose()
+        node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), lambda _: None)
+
+    def _end(self, why: str) -> None:
+        """The broker cannot go on. Its process ends it; an embedded one ends itself."""
+        if self.ended is not None:
+            return
+        self.ended = why
+        _log.critical("%s", why)
+        if self.on_end is not None:
+            self.on_end()
+        else:
+            threading.Thread(target=self._stop, name="broker-end", daemon=True).start()
