@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tests.simulation.quorum_world import World
 
 TIMING = Timing(election_ms=100.0, fetch_ms=200.0)
+NO_TIMER = float("inf")
 Record = tuple[int, object]  # (epoch, value)
 
 
@@ -122,7 +123,7 @@ class Node:
         self.alive = True
         self.life += 1
         self.syncing = self.sync_again = False
-        self.timer_ms: float | None = None  # the deadline that has a call
+        self.timer_ms = NO_TIMER  # the deadline that has a call
         self.log = MemoryLog(list(self.disk))
         self.high_watermark = 0
         self.state = world.rules.state(
@@ -157,40 +158,39 @@ class Node:
 
     def carry_out(self, effects: list[Any]) -> None:
         for effect in effects:
-            match effect:
+            match effect:  # the frequent ones first
+                case Send(target, request):
+                    self.send(self.world.nodes[target], self.world.nodes[target].asked, self, request)
+                case Sync():
+                    self.sync()
+                case Committed(high_watermark):
+                    self.world.commits(self, high_watermark)
+                case Append(records):
+                    self.log.extend(records)
+                    self.sync()
                 case Persist(election):
                     self.world.persists(self, election)
                     if self.world.rules.syncs_votes:
                         self.disk_election = election
                     else:
                         self.later(150.0, setattr, self, "disk_election", election)
-                case Send(target, request):
-                    self.send(self.world.nodes[target], self.world.nodes[target].asked, self, request)
                 case AppendLeaderChange(epoch):
                     self.world.leads(self, epoch)
                     self.append((epoch, "leader"))
                 case AppendVoters(voters):
                     self.world.note("voters", self.id, sorted(voters))
                     self.append((self.state.epoch, voters))
-                case Append(records):
-                    self.log.extend(records)
-                    self.sync()
                 case Truncate(offset):
                     self.world.note("truncate", self.id, self.log.end_offset, "to", offset)
                     self.log.truncate(offset)
                     self.sync()
-                case Sync():
-                    self.sync()
-                case Committed(high_watermark):
-                    self.world.commits(self, high_watermark)
                 case LeaderChanged(leader, epoch):
                     self.world.note("node", self.id, "leader", leader, "epoch", epoch)
                 case Halt(reason):
                     raise Violated(f"node {self.id}: {reason}")
         deadline_ms = self.state.deadline_ms
-        if self.alive and deadline_ms != self.timer_ms:
-            self.timer_ms = deadline_ms
-            self.later(max(deadline_ms - self.world.now, 0.0) + 0.1, self.due, deadline_ms)
+        if self.alive and deadline_ms < self.timer_ms:  # a later deadline is looked at when the call comes
+            self.call_at(deadline_ms)
 
     def change(self, voter: int) -> None:
         """Add a voter, or remove it if it has a vote; refused while it cannot be."""
@@ -201,9 +201,18 @@ class Node:
             self.world.changes += 1
             self.carry_out([effect])
 
-    def due(self, deadline_ms: float) -> None:
-        if deadline_ms == self.state.deadline_ms:  # else a later deadline has its own call
-            self.timer_ms = None
+    def call_at(self, deadline_ms: float) -> None:
+        self.timer_ms = deadline_ms
+        self.later(max(deadline_ms - self.world.now, 0.0) + 0.1, self.due, deadline_ms)
+
+    def due(self, called_ms: float) -> None:
+        if called_ms != self.timer_ms:
+            return  # an earlier deadline has come in between
+        deadline_ms = self.state.deadline_ms
+        if deadline_ms > self.world.now:
+            self.call_at(deadline_ms)
+        else:
+            self.timer_ms = NO_TIMER
             self.tick()
 
     def append(self, record: Record) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from streamactors.broker.quorum.raft.raft_messages import Vote, VoteAnswer
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.vote_file import Election
-from tests.simulation.quorum_node import Node, Record, Rules, Violated
+from tests.simulation.quorum_node import TIMING, Node, Record, Rules, Violated
 from tests.simulation.scheduler import Scheduler
 
 __all__ = ["Rules", "Violated", "World"]
@@ -28,6 +28,7 @@ class World(Scheduler):
         self.given: dict[tuple[int, int], int] = {}
         self.epochs = dict.fromkeys(range(1, 10), 0)
         self.committed: list[Record] = []
+        self.under_faults = 0  # records that were committed while there were faults
         self.values = 0
         self.batch = self.random.choice(
             (4, 50) if changing else (1, 1, 4)
@@ -159,6 +160,11 @@ class World(Scheduler):
                         raise Violated(f"the logs of {one.id} and {other.id} differ below offset {at}")
                     break
 
+    def is_settled(self) -> bool:
+        """Whether one node leads, and every node has the committed records on its disk, and no others."""
+        leaders = sum(node.state.role is Role.LEADER for node in self.nodes.values())
+        return leaders == 1 and all(node.log.records == node.disk == self.committed for node in self.nodes.values())
+
     # --- a run ---
 
     def play(self) -> World:
@@ -169,12 +175,12 @@ class World(Scheduler):
         self.note("no more faults")
         for node in self.nodes.values():
             self.restart(node)
-        before = len(self.committed)
-        self.run(3_000.0)
-        self.writing = False
-        self.run(3_400.0)
+        self.under_faults = before = len(self.committed)
+        self.run_until(lambda: len(self.committed) > before + 10, within=1_200.0, lasting=0.0)
         if len(self.committed) <= before:
             raise Violated("nothing is committed after the last fault")
+        self.writing = False
+        self.run_until(self.is_settled, within=3_400.0 - self.now, lasting=1.5 * TIMING.fetch_ms)
         for node in self.nodes.values():
             if not (node.log.records == node.disk == self.committed):
                 raise Violated(f"node {node.id} ends at {node.log.end_offset}, {len(self.committed)} are committed")

@@ -277,10 +277,12 @@ class Node:
         if self.life != life or self.leader is not state or state.proposed != proposal or not state.in_flight:
             return
         epoch = self.broker_epoch
-        epochs = {each: state.remotes[each].broker_epoch for each in proposal.isr if each not in (*state.isr, self.id)}
+        known = zip(proposal.isr, proposal.broker_epochs, strict=True)
+        epochs = {each: epoch for each, epoch in known if each not in (*state.isr, self.id)}
 
         def answer(word: str) -> None:
-            self.world.send(CONTROLLER, self.id, self.proposal_answered, life, state, proposal, word)
+            if self.id not in self.world.deaf:
+                self.world.send(CONTROLLER, self.id, self.proposal_answered, life, state, proposal, word)
 
         def arrive() -> None:
             if self.world.powered(self.id, life):
@@ -347,11 +349,11 @@ class Node:
         self.world.send(self.id, leader.id, arrive)
 
     def answered(self, life: int, number: int, asked: AskedFetch, served: Served) -> None:
-        """Take the answer of a leader. One that comes after the next request belongs to a connection that is closed."""
-        if self.life != life or number != self.asked:
+        """Take the answer of a leader. One that comes after the next request does not count for the session, and is judged like any other."""
+        if self.life != life:
             return
         error, session_id, got, records = served
-        if self.asked_at >= 0:  # else another broker leads now
+        if number == self.asked and self.asked_at >= 0:  # else another broker leads now
             if error:
                 self.session.failed(error)
             else:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.simulation.replication_controller import BROKERS, CONTROLLER, Controller, NothingPromised
-from tests.simulation.replication_node import Node, Rules, Violated
+from tests.simulation.replication_node import LAG, Node, Rules, Violated
 from tests.simulation.scheduler import Scheduler
 
 __all__ = ["Rules", "Violated", "World"]
@@ -25,6 +25,7 @@ class World(Scheduler):
         self.cut: set[tuple[int, int]] = set()  # (broker, life) that ended by a power cut
         self.controller = Controller(self)
         self.nodes = {number: Node(self, number) for number in BROKERS}
+        self.deaf: set[int] = set()  # brokers that do not hear what the controller says about their proposals
         self.values = 0
         self.writing = self.faulty = True
         for node in self.nodes.values():
@@ -32,6 +33,7 @@ class World(Scheduler):
         self.controller.tick()
         self.later(5.0, self.client)
         self.later(30.0, self.fault)
+        self.later(50.0, self.deafen)
 
     def powered(self, broker: int, life: int) -> bool:
         return (broker, life) not in self.cut
@@ -78,6 +80,14 @@ class World(Scheduler):
             self.heal()
         self.later(self.random.uniform(5.0, 60.0), self.fault)
 
+    def deafen(self) -> None:
+        """Have a broker not hear for a while what the controller says about its proposals."""
+        if self.faulty:
+            node = self.random.choice(BROKERS)
+            self.deaf.add(node)
+            self.later(self.random.uniform(5.0, 60.0), self.deaf.discard, node)
+            self.later(self.random.uniform(50.0, 200.0), self.deafen)
+
     def restart(self, node: Node) -> None:
         if not node.alive:
             node.start(clean=False)
@@ -107,6 +117,11 @@ class World(Scheduler):
         if node.log[: node.high_watermark] != self.committed[: node.high_watermark]:
             raise Violated(f"broker {node.id} differs from the committed records below its high watermark")
 
+    def in_sync(self) -> bool:
+        """Whether every replica is in the ISR and has the committed records, and no others."""
+        equal = all(node.log == self.committed for node in self.nodes.values())
+        return equal and set(self.controller.image.isr) == set(BROKERS)
+
     def play(self) -> World:
         """Run with faults, then without: at last every replica is in sync and has the same log."""
         try:
@@ -123,9 +138,10 @@ class World(Scheduler):
         for node in self.nodes.values():
             if not node.alive:
                 node.start(clean=False)
-        self.run(1_300.0)
+        before = len(self.committed)
+        self.run_until(lambda: len(self.committed) > before + 10, within=400.0, lasting=0.0)
         self.writing = False
-        self.run(1_700.0)
+        self.run_until(self.in_sync, within=1_700.0 - self.now, lasting=2 * LAG)
         for node in self.nodes.values():
             self.check(node)
             if node.log != self.committed:

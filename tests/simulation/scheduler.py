@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable
-from itertools import count
+from heapq import heappop, heappush
 from typing import Any
 
 DELAYS = (0.2, 0.2, 0.5, 0.5, 1.0, 1.0, 3.0, 3.0, 3.0, 20.0, 20.0, 45.0)
+LOOK_EVERY = 20.0
+NEVER = float("inf")
 
 
 class Scheduler:
@@ -21,7 +22,7 @@ class Scheduler:
         self._loss = loss
         self._delays = DELAYS
         self._queue: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
-        self._numbers = count()
+        self._number = 0
         self._apart: set[frozenset[int]] = set()
 
     def note(self, *words: object) -> None:
@@ -30,20 +31,23 @@ class Scheduler:
 
     def later(self, delay: float, call: Callable[..., object], *arguments: Any) -> None:
         """Call back after a delay in virtual ms."""
-        heapq.heappush(self._queue, (self.now + delay, next(self._numbers), call, arguments))
+        self._number = number = self._number + 1
+        heappush(self._queue, (self.now + delay, number, call, arguments))
 
     def send(self, source: int, target: int, call: Callable[..., object], *arguments: Any) -> None:
         """Deliver a message some ms later, unless it is lost or the two are apart, now or at its arrival."""
-        if self.random.random() < self._loss:
+        uniform = self.random.random
+        if uniform() < self._loss:
             return
-        delay = self.random.choice(self._delays)
+        delays = self._delays
+        delay = delays[int(uniform() * len(delays))]
+        if not self._apart or frozenset((source, target)) not in self._apart:
+            self._number = number = self._number + 1
+            heappush(self._queue, (self.now + delay, number, self._arrive, (source, target, call, arguments)))
 
-        def arrive() -> None:
-            if frozenset((source, target)) not in self._apart:
-                call(*arguments)
-
-        if frozenset((source, target)) not in self._apart:
-            self.later(delay, arrive)
+    def _arrive(self, source: int, target: int, call: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        if not self._apart or frozenset((source, target)) not in self._apart:
+            call(*arguments)
 
     def separate(self, one: int, other: int) -> None:
         """Lose the messages between two nodes."""
@@ -61,7 +65,16 @@ class Scheduler:
 
     def run(self, until: float) -> None:
         """Run until a point of virtual time."""
-        while self._queue and self._queue[0][0] <= until:
-            self.now, _, call, arguments = heapq.heappop(self._queue)
+        queue = self._queue
+        while queue and queue[0][0] <= until:
+            self.now, _, call, arguments = heappop(queue)
             call(*arguments)
         self.now = until
+
+    def run_until(self, settled: Callable[[], bool], *, within: float, lasting: float) -> None:
+        """Run until something has held for `lasting`, so that it does not hold by chance; at most `within` of virtual time."""
+        end = self.now + within
+        since = self.now if settled() else NEVER
+        while self.now < end and self.now - since < lasting:
+            self.run(min(self.now + LOOK_EVERY, end))
+            since = min(since, self.now) if settled() else NEVER

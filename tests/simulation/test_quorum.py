@@ -32,10 +32,10 @@ def test_nothing_committed_is_lost_and_one_node_leads_at_last(seeds: range) -> N
             world.play()
         except Violated as violated:
             raise AssertionError(f"seed {seed}: {violated}\n" + "\n".join(world.trace[-60:])) from violated
-        committed += len(world.committed)
+        committed += world.under_faults
         elections += len(world.leaders)
-    # The runs are worth something: records are committed, and leaders change.
-    assert committed > 80 * len(seeds)
+    # The runs are worth something: records are committed among the faults, and leaders change.
+    assert committed > 20 * len(seeds)
     assert elections > 3 * len(seeds)
 
 

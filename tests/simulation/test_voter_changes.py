@@ -28,10 +28,10 @@ def test_no_change_of_the_voters_loses_anything_committed_or_leaves_the_quorum_w
             world.play()
         except Violated as violated:
             raise AssertionError(f"seed {seed}: {violated}\n" + "\n".join(world.trace[-60:])) from violated
-        committed += len(world.committed)
+        committed += world.under_faults
         changes += sum(isinstance(value, frozenset) for _, value in world.committed)
-    # The runs are worth something: records are committed, and voters change.
-    assert committed > 80 * len(seeds)
+    # The runs are worth something: records are committed among the faults, and voters change.
+    assert committed > 20 * len(seeds)
     assert changes > len(seeds)
 
 

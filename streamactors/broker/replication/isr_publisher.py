@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.replication.leader_state import Proposal
+from streamactors.broker.replication.leader_state import UNKNOWN, Proposal
 
 if TYPE_CHECKING:
     from streamactors.broker.replication.hosted_partition import HostedPartition
@@ -89,18 +89,13 @@ class IsrPublisher:
         self._controllers.ask(ALTER_PARTITION, body, self._answered)
 
     def _body_of(self, partition: HostedPartition, proposal: Proposal) -> dict[str, Any]:
-        leading = partition.leader_state
-        assert leading is not None
         brokers = self._node.metadata.image.brokers
         epochs = []
-        for member in proposal.isr:
-            remote = leading.remotes.get(member)
+        for member, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
             if member == self._node.node_id:
                 epoch = self._controllers.broker_epoch
-            elif remote is not None and remote.broker_epoch >= 0:
-                epoch = remote.broker_epoch
-            else:
-                epoch = brokers[member].broker_epoch if member in brokers else -1
+            elif epoch == UNKNOWN:
+                epoch = brokers[member].broker_epoch if member in brokers else UNKNOWN
             epochs.append({"broker_id": member, "broker_epoch": epoch})
         return {
             "partition_index": partition.index,

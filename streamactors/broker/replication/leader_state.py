@@ -34,6 +34,9 @@ class Proposal(NamedTuple):
     isr: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
+    broker_epochs: tuple[int, ...]
+    """Of each member: under which it has sent its last fetch, UNKNOWN of the leader and without a fetch. A member that registers again may have
+    lost records, so the proposal must not get the new epoch when it is sent again."""
 
 
 Eligible = Callable[[int, int], bool]
@@ -162,7 +165,8 @@ class LeaderState:
 
     def _proposal(self, members: Collection[int]) -> Proposal:
         isr = tuple(each for each in self.replicas if each in members)
-        return Proposal(isr, self.epoch, self.partition_epoch)
+        epochs = tuple(UNKNOWN if each == self.me else self.remotes[each].broker_epoch for each in isr)
+        return Proposal(isr, self.epoch, self.partition_epoch, epochs)
 
     def propose(self, proposal: Proposal) -> None:
         """A proposal is about to be sent: its replicas count towards the ISR from now on."""

@@ -53,12 +53,12 @@ def test_a_follower_joins_from_the_start_of_the_epoch_and_the_high_watermark() -
     state.fetched(2, 9, 100, 200, 2.0)
     assert state.growth(2, 101, everyone) is None
     assert state.growth(2, 100, lambda replica, epoch: epoch != 9) is None
-    assert state.growth(2, 100, everyone) == Proposal((1, 2), 5, 7)
+    assert state.growth(2, 100, everyone) == Proposal((1, 2), 5, 7, (UNKNOWN, 9))
 
 
 def test_one_proposal_at_a_time_and_both_lists_count_until_it_is_settled() -> None:
     state = leader(isr=(1, 2))
-    proposal = Proposal((1, 2, 3), 5, 7)
+    proposal = Proposal((1, 2, 3), 5, 7, (UNKNOWN, 9, 9))
     state.propose(proposal)
     assert state.maximal_isr == {1, 2, 3}
     assert state.shrinkage(500, 10**9, LAG_MS) is None
@@ -68,7 +68,7 @@ def test_one_proposal_at_a_time_and_both_lists_count_until_it_is_settled() -> No
     assert state.maximal_isr == {1, 2, 3}
     state.learn((1, 2, 3), (1, 3), 8)
     assert (state.isr, state.maximal_isr) == ((1, 3), {1, 3})
-    state.propose(shrink := Proposal((1,), 5, 8))
+    state.propose(shrink := Proposal((1,), 5, 8, (UNKNOWN,)))
     assert state.maximal_isr == {1, 3}
     state.refused(shrink, certain=True)
     assert state.proposed is None
@@ -78,10 +78,9 @@ def test_a_member_lags_when_it_has_not_reached_the_end_for_the_lag_time() -> Non
     state = leader()
     state.fetched(2, 9, 110, 110, 1_000.0)  # at the end: never lags while nothing is written
     state.fetched(3, 9, 105, 110, 1_000.0)
-    assert state.shrinkage(110, 10**6, LAG_MS) == Proposal((1, 2), 5, 7)
-    assert state.shrinkage(111, 1_000.0 + LAG_MS, LAG_MS) == Proposal(
-        (1, 2), 5, 7
-    )  # 3 was given the time since the election
+    without_3 = Proposal((1, 2), 5, 7, (UNKNOWN, 9))
+    assert state.shrinkage(110, 10**6, LAG_MS) == without_3
+    assert state.shrinkage(111, 1_000.0 + LAG_MS, LAG_MS) == without_3  # 3 was given the time since the election
     state.fetched(3, 9, 110, 120, 20_000.0)  # it has what the leader had when it fetched before
     assert state.remotes[3].caught_up_ms == 1_000.0
     assert state.shrinkage(120, 1_000.0 + LAG_MS, LAG_MS) is None

@@ -319,18 +319,17 @@ class RaftState:
         log = self._log
         if error or self.progress is None:
             return FetchAnswer(error, self.epoch, self.leader, fetch), []
-        answer = FetchAnswer(error, self.epoch, self.leader, fetch, log_start=log.start_offset)
         self.progress.fetched(fetch.replica, now_ms)
-        snapshot = log.newest_snapshot
-        if snapshot is not None and (fetch.offset < log.start_offset or fetch.offset == 0):
-            return replace(answer, snapshot=snapshot), []
-        epoch, end_offset = log.end_of_epoch(fetch.last_epoch)
-        if (epoch != fetch.last_epoch or end_offset < fetch.offset) and (fetch.last_epoch, fetch.offset) != snapshot:
-            return replace(answer, diverging=(epoch, end_offset)), []
+        start, snapshot = log.start_offset, log.newest_snapshot
+        if snapshot is not None and (fetch.offset < start or fetch.offset == 0):
+            return FetchAnswer(error, self.epoch, self.leader, fetch, snapshot=snapshot, log_start=start), []
+        known = log.end_of_epoch(fetch.last_epoch)
+        if (known[0] != fetch.last_epoch or known[1] < fetch.offset) and (fetch.last_epoch, fetch.offset) != snapshot:
+            return FetchAnswer(error, self.epoch, self.leader, fetch, diverging=known, log_start=start), []
         self.progress.stored(fetch.replica, fetch.offset)
         self.progress.reached(fetch.replica, log.end_offset)
         effects = self._commit(now_ms)
-        return replace(answer, high_watermark=self.high_watermark), effects
+        return FetchAnswer(error, self.epoch, self.leader, fetch, self.high_watermark, log_start=start), effects
 
     def _commit(self, now_ms: float) -> list[Effect]:
         assert self.progress is not None

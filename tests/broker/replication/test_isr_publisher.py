@@ -1,0 +1,56 @@
+"""What the active controller is asked for when an answer of it is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from streamactors.broker.network.outgoing.channel import ChannelAnswer, ChannelBroken
+from streamactors.broker.replication.isr_publisher import IsrPublisher
+from streamactors.broker.replication.leader_state import LeaderState
+
+
+class Leading:
+    """As much of a hosted partition as the publisher needs."""
+
+    topic_id, index = "orders", 0
+
+    def __init__(self, state: LeaderState) -> None:
+        self.leader_state = state
+
+
+class Controllers:
+    """Keeps what it is asked."""
+
+    broker_epoch = 101
+
+    def __init__(self) -> None:
+        self.asked: list[dict[int, int]] = []
+
+    def ask(self, api: tuple[int, int], body: Any, then: Callable[[Any], object]) -> None:
+        (topic,) = body["topics"]
+        (partition,) = topic["partitions"]
+        self.asked.append({each["broker_id"]: each["broker_epoch"] for each in partition["new_isr_with_epochs"]})
+        self.then = then
+
+
+def test_a_proposal_that_is_sent_again_names_the_broker_epoch_under_which_the_follower_had_everything() -> None:
+    later: list[Callable[[], None]] = []
+    node: Any = SimpleNamespace(
+        node_id=1,
+        data_plane=SimpleNamespace(call_later=lambda delay_ms, call: later.append(call)),
+        metadata=SimpleNamespace(image=SimpleNamespace(brokers={})),
+    )
+    state = LeaderState(1, epoch=5, start_offset=0, replicas=(1, 2), isr=(1,), partition_epoch=7, now_ms=0.0)
+    controllers = Controllers()
+    publisher = IsrPublisher(node, controllers)
+    state.fetched(2, 102, 30, 30, 1.0)
+    proposal = state.growth(2, 30, lambda replica, epoch: True)
+    assert proposal is not None
+    publisher.propose(Leading(state), proposal)  # type: ignore[arg-type]
+    later.pop()()
+    state.fetched(2, 110, 24, 30, 2.0)  # it has lost records in a power cut, and has registered again
+    controllers.then(ChannelAnswer(error=ChannelBroken("lost")))
+    later.pop()()
+    assert controllers.asked == [{1: 101, 2: 102}, {1: 101, 2: 102}]  # the controller refuses an old epoch
