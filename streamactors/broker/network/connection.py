@@ -73,6 +73,7 @@ class Connection:
     """One client's connection."""
 
     __slots__ = (
+        "_taken_at_once",
         "client_software",
         "closed",
         "holds_input",
@@ -122,6 +123,7 @@ class Connection:
         self.throttles = 0
         """Throttle times that are not over; several requests may be in service."""
         self.registered = (True, False)  # for reading, for writing
+        self._taken_at_once = 0
         self.closed = False
         self.last_active_ms = now_ms
         self.unfinished: set[Unfinished] = set()
@@ -186,6 +188,14 @@ class Connection:
         self.throttles -= 1
         if not self.throttles:
             self.unmute(Mute.THROTTLED)
+
+    def take_at_once(self, size: int) -> None:
+        """Let the kernel take this many bytes of an answer at once, although `socket.send.buffer.bytes` may be less."""
+        if size <= self._taken_at_once or self.closed:
+            return
+        self._taken_at_once = size
+        if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < size:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
     def close_after_answers(self, reason: str) -> None:
         """Stop reading, complete waiting operations at once, and close the connection after its answers."""

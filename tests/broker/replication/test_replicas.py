@@ -278,3 +278,13 @@ def test_a_follower_whose_sync_fails_fetches_again(tmp_path: Path) -> None:
         assert produce(pair, 1, b"a", acks=1) is ErrorCode.NONE
         pair.until(lambda: not disk.failures)
         assert pair.brokers[2].on_data_plane(lambda: "served") == "served"
+
+
+def test_the_kernel_takes_a_fetch_of_a_follower_at_once_and_those_of_clients_as_configured(tmp_path: Path) -> None:
+    with Pair(tmp_path, settings={"socket.send.buffer.bytes": 64 << 10, "replica.fetch.max.bytes": 512 << 10}) as pair:
+        assert produce(pair, 1, b"both") is ErrorCode.NONE  # the follower has fetched
+        with pair.brokers[1].client() as client:
+            client.call(18, 0, {})
+            connections = pair.brokers[1].node.processor.connections.values()
+            sizes = sorted(each.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for each in connections)
+    assert sizes == [2 * (64 << 10), 2 * (512 << 10)]  # Linux doubles what it is asked for
