@@ -7,11 +7,14 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from streamactors.broker import Cluster
+from tests.compat.apache_data_node import ApacheDataNode
 from tests.compat.support import HERE, allowed, debian_source, must_run, run
+from tests.differential.apache_kafka import broker as apache_kafka
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -25,6 +28,13 @@ RIGHTS = {
 }
 # these ask for three replicas of what they create; with one broker they get one
 THREE_REPLICAS = ("0103-transactions.c", "0107-topic_recreate.c")
+
+
+class Brokers(Protocol):
+    """Whoever serves the tests."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
 
 
 def build() -> Path:
@@ -45,7 +55,7 @@ def build() -> Path:
 
 
 def outcomes(
-    cluster: Cluster, tests: Sequence[str], folder: Path, timeout_s: float, at_a_time: int = 4, replicas: int = 1
+    cluster: Brokers, tests: Sequence[str], folder: Path, timeout_s: float, at_a_time: int = 4, replicas: int = 1
 ) -> dict[str, str]:
     """Run tests, so many at a time; return test -> PASSED, FAILED or SKIPPED."""
     runner = build()
@@ -73,16 +83,18 @@ def outcomes(
     return {name: found["state"] for name, found in json.loads(report.read_text())["tests"].items()}
 
 
+def outcomes_of_all(cluster: Brokers, names: Sequence[str], folder: Path, replicas: int = 1) -> dict[str, str]:
+    """Run tests, those that fail a second time: many count seconds."""
+    found = outcomes(cluster, names, folder, 1200, replicas=replicas)
+    failed = [name for name in names if found.get(name) != "PASSED"]
+    return found | outcomes(cluster, failed, folder, 500, at_a_time=1, replicas=replicas) if failed else found
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     build()
     with Cluster(process=True, config=SETTINGS) as cluster:
-        folder = tmp_path_factory.mktemp("librdkafka")
-        found = outcomes(cluster, allowed("librdkafka"), folder, 1200)
-        failed = [name for name in allowed("librdkafka") if found.get(name) != "PASSED"]
-        if failed:  # many count seconds: a second time by themselves
-            found |= outcomes(cluster, failed, folder, 500, at_a_time=1)
-        return found
+        return outcomes_of_all(cluster, allowed("librdkafka"), tmp_path_factory.mktemp("librdkafka"))
 
 
 @pytest.mark.parametrize("name", allowed("librdkafka"))
@@ -96,9 +108,25 @@ def at_three(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     build()
     with Cluster(brokers=3, config={**SETTINGS, **RIGHTS}) as cluster:
         names = allowed("librdkafka_three_nodes")
-        return outcomes(cluster, names, tmp_path_factory.mktemp("librdkafka"), 900, at_a_time=1, replicas=3)
+        return outcomes_of_all(cluster, names, tmp_path_factory.mktemp("librdkafka"), replicas=3)
 
 
 @pytest.mark.parametrize("name", allowed("librdkafka_three_nodes"))
 def test_passes_at_three_brokers(at_three: dict[str, str], name: str) -> None:
     assert at_three.get(name) == "PASSED"
+
+
+@pytest.fixture(scope="module")
+def at_their_broker(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The outcomes at a broker of Apache Kafka whose controllers are three of our nodes."""
+    if not apache_kafka.found():
+        pytest.skip("Java and Maven are not here")
+    build()
+    settings = {name: str(value) for name, value in SETTINGS.items()}
+    with ApacheDataNode(tmp_path_factory.mktemp("nodes"), settings) as cluster:
+        return outcomes_of_all(cluster, allowed("librdkafka"), tmp_path_factory.mktemp("librdkafka"))
+
+
+@pytest.mark.parametrize("name", allowed("librdkafka"))
+def test_passes_at_a_broker_of_apache_kafka_under_our_controllers(at_their_broker: dict[str, str], name: str) -> None:
+    assert at_their_broker.get(name) == "PASSED"
