@@ -34,6 +34,8 @@ class Control:
     def __init__(self) -> None:
         self.is_shutdown: StreamFuture[None] = StreamFuture("consumer")
         """Done when the consumer has left the group and closed; fails with the consumer's error."""
+        self.completion: StreamFuture[Any] | None = None
+        """Of the graph of a topology (`topics.graph()`): done when everything is written; fails with the graph's error. Else None."""
         self.graph = self.group = ""
         """The name of the graph, or of the source, and the consumer group; known when the source runs."""
         self.run: Callable[[], Run | None] | None = None
@@ -80,11 +82,13 @@ class Control:
         return self.is_shutdown
 
     def drain_and_shutdown(self, completion: StreamFuture[T] | None = None, timeout: Timeout | None = None) -> T | None:
-        """Stop, wait for the stream's result and for the last commit, and return the result.
+        """Stop, wait for the stream's result and for the last commit, and return the result. `completion`: the future of the sink; a
+        topology's graph needs none.
 
         Raises the stream's error, or else the error of the last commit; TimeoutError after `timeout` (seconds, a timedelta or a
         text; None: no limit) for all of it."""
         self.stop()
+        completion = completion or self.completion
         deadline = None if timeout is None else time.monotonic() + timeout_s(timeout)
 
         def left() -> float | None:

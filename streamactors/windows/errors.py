@@ -38,8 +38,9 @@ class OperatorFailed(StageFailed):
         self, node: str, what: str, element: object, key: Any, start: int | None, end: int | None, cause: Exception
     ) -> None:
         window = "" if start is None else f" in window {start}..{end}"
+        of_key = "" if element is None and key is None else f" of key {key!r}"
         super().__init__(
-            f"{node}: {what} of key {key!r}{window} raised {type(cause).__name__}: {cause}", stage=node, element=element
+            f"{node}: {what}{of_key}{window} raised {type(cause).__name__}: {cause}", stage=node, element=element
         )
         self.key = key
         self.start = start

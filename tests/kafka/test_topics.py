@@ -19,6 +19,7 @@ from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
 from streamactors.windows import JoinWindows, TimeWindows
+from streamactors.windows.errors import OperatorFailed
 
 PARTITIONS = 3
 
@@ -233,3 +234,57 @@ def test_a_topology_that_fails_at_the_start_leaves_no_run_behind(system):
     with pytest.raises(NoBroker):
         topics.graph().run(system)
     assert list(system.streams()) == []
+
+
+def test_the_failure_of_a_topology_is_the_error_of_its_completion_and_is_logged(cluster, write, caplog) -> None:
+    # A program that waited for `is_shutdown` of a run with until="end" ended with exit code 0.
+    cluster.create_topic("fails-orders", partitions=1)
+    write("fails-orders", [("a", 1, 1)])
+    topics = Consumer.topics(ConsumerSettings(cluster.bootstrap_servers, "fails", "earliest"), until="end")
+    topics.stream("fails-orders", value="json").map_values(lambda value: value / 0, name="halves").to(
+        "fails-out", value="json"
+    )
+    with ActorSystem("fails") as system:
+        control = topics.graph().run(system)
+        with pytest.raises(OperatorFailed, match="halves: the function of key 'a' raised ZeroDivisionError"):
+            control.completion.result(timeout=30)
+        with pytest.raises(OperatorFailed):
+            control.drain_and_shutdown(timeout=30)
+    assert "the topology of group fails has failed: OperatorFailed: halves: the function of key 'a'" in caplog.text
+
+
+def test_the_completion_of_a_topology_that_is_done_has_no_error(cluster, write) -> None:
+    cluster.create_topic("ends-orders", partitions=1)
+    cluster.create_topic("ends-out", partitions=1)
+    write("ends-orders", [("a", 1, 1)])
+    topics = Consumer.topics(ConsumerSettings(cluster.bootstrap_servers, "ends", "earliest"), until="end")
+    topics.stream("ends-orders", value="json").to("ends-out", value="json")
+    with ActorSystem("ends") as system:
+        control = topics.graph().run(system)
+        assert control.completion.exception(timeout=30) is None
+        control.drain_and_shutdown(timeout=30)
+
+
+def test_a_producer_that_is_none_is_refused_where_it_is_given() -> None:
+    with pytest.raises(BuildError, match=r"Consumer.topics: producer is 'x'; give ProducerSettings"):
+        Consumer.topics(ConsumerSettings("localhost:1", "g"), producer="x")
+
+
+def test_a_new_store_beside_the_changelog_of_a_store_that_is_gone_is_told(cluster, write, caplog) -> None:
+    # A store was renamed: the new one began empty, and nothing said so.
+    cluster.create_topic("renames-orders", partitions=1)
+    cluster.create_topic("renames-out", partitions=1)
+    write("renames-orders", [("a", 1, 1)])
+
+    def run(name: str) -> None:
+        topics = Consumer.topics(ConsumerSettings(cluster.bootstrap_servers, "renames", "earliest"), until="end")
+        topics.stream("renames-orders", value="json").group_by_key().count(name=name).to_stream().to(
+            "renames-out", value="json"
+        )
+        with ActorSystem(name) as system:
+            topics.graph().run(system).completion.result(timeout=30)
+
+    run("before")
+    assert "belongs to no step" not in caplog.text
+    run("after")
+    assert "renames-before-changelog belongs to no step of this run, and renames-after-changelog is new" in caplog.text

@@ -5,15 +5,17 @@ repartition topics and for the topics of `to` is written in the run's transactio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
-from streamactors.errors import BuildError
+from streamactors.errors import AbruptTermination, BuildError
 from streamactors.kafka.between.changelogs.changelog import producer_beside
 from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.between.changelogs.global_tables import GlobalEntries, GlobalTables
@@ -39,6 +41,7 @@ from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics
 
 RESULT = "\x00result"
 """The topic of the rows that `source` emits."""
+_log = logging.getLogger("streamactors.kafka")
 
 
 class KafkaTopics(TopologyTopics):
@@ -61,6 +64,8 @@ class KafkaTopics(TopologyTopics):
         self._settings = settings
         idle_ms = None if max_task_idle is None else to_ms(max_task_idle, "Consumer.topics: max_task_idle")
         self._intake = Intake(changelog, idle_ms)
+        if producer is not None and not isinstance(producer, ProducerSettings):
+            raise BuildError(f"Consumer.topics: producer is {producer!r}; give ProducerSettings, or none")
         self._producer = producer
         self._source_of = read
         self._bounded = bounded
@@ -79,9 +84,23 @@ class KafkaTopics(TopologyTopics):
         return outputs.map(lambda output: output.record)
 
     def graph(self, *, idle_after: Duration | None = None) -> Any:
-        """The whole topology as a runnable graph, for what it writes with `to`; run() returns its Control."""
+        """The whole topology as a runnable graph, for what it writes with `to`; run() returns its Control, whose `completion` is the
+        result: it fails with the error that has ended the topology. The error is logged, too."""
         outputs, writer = self._outputs(idle_after)
-        return outputs.to(Sink.ignore() if writer is None else writer)
+        return outputs.to_mat(Sink.ignore() if writer is None else writer, self._completing)
+
+    def _completing(self, control: Control, done: StreamFuture[Any]) -> Control:
+        group = self._settings.group_id
+
+        def tell(_: object) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None and not isinstance(error, AbruptTermination):
+                notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+                _log.error("the topology of group %s has failed: %s: %s%s", group, type(error).__name__, error, notes)
+
+        control.completion = done
+        done.add_done_callback(tell)
+        return control
 
     def _outputs(self, idle_after: Duration | None) -> tuple[Source[Output, Control], Sink[Any, Any] | None]:
         """Return the Outputs of RESULT and None, or all Outputs and their sink where nothing goes to RESULT."""
@@ -123,7 +142,7 @@ class KafkaTopics(TopologyTopics):
             producer = producer.with_transactional_id(f"{self._settings.group_id}-topology")
         stage = TransactionalStage("to", producer, envelopes=False, results=False, fallback=self._producer is None)
         storing: Sink[Any, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
-        return Flow.map(rows.write).to(storing)
+        return Flow.map(rows.write).to_mat(storing, Keep.right)
 
     def _beginning(
         self,

@@ -16,6 +16,7 @@ from functools import partial
 from hashlib import blake2b as _blake2b
 from typing import Any, Final, NamedTuple
 
+from streamactors.codec import CodecError
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.record import Record
@@ -99,7 +100,7 @@ class Subscribe(Operator):
         self._skips_stale = skips_stale
 
     def process(self, rows: Sequence[Update], out: list[Any]) -> None:
-        metrics = self.env.metrics
+        metrics, identify = self.env.metrics, self.env.identity.of
         for update in rows:
             key, new, old, final = update[1], update[4], update[5], update[8]
             if final is None and self._skips_stale:
@@ -110,6 +111,8 @@ class Subscribe(Operator):
             try:
                 now = None if new is None else self._foreign_key(key, new)
                 before = None if old is None else self._foreign_key(key, old)
+                if now is not None:
+                    identify(now)  # or the step behind the internal topic would fail, which does not know the row
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self.env.settle(OperatorFailed(self.node, "the foreign key", new, key, None, None, error))
                 continue
@@ -117,7 +120,11 @@ class Subscribe(Operator):
             if not sends:
                 metrics.dropped_stale += 1
                 continue
-            value_hash = self._hashes.of(new)  # one hash for both messages of a changed foreign key
+            try:
+                value_hash = self._hashes.of(new)  # one hash for both messages of a changed foreign key
+            except CodecError as error:
+                self.env.settle(OperatorFailed(self.node, "the hash of the value", new, key, None, None, error))
+                continue
             for right_key, instruction in sends:
                 sent = _subscription((instruction, value_hash, key, self._partition))
                 out.append(Record(right_key, sent, update[6], update[7]))

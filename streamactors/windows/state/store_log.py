@@ -132,7 +132,13 @@ class StoreLog:
         """Return the entries to write: the metadata if it changed, the tombstones, and the `changed` (key, fields)."""
         owner = [identity.application, identity.partition, identity.partitions, self.node, self.shape]
         meta = dumps([FORMAT_VERSION, *owner, state])
-        entries = {key: dumps(fields) for key, fields in changed}
+        entries: dict[bytes, bytes] = {}
+        key = b""
+        try:
+            for key, fields in changed:
+                entries[key] = dumps(fields)
+        except CodecError as error:
+            raise CodecError(f"store {self.store}, key {key[:40]!r}: {error}") from error
         if meta != self._last_meta or (self.expires and entries):
             self._last_meta = meta
             yield Change(self.store, META_KEY, meta)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from streamactors.errors import BuildError
@@ -106,8 +107,11 @@ def quantiles(ranks: tuple[float, ...]) -> ReadyAggregate:
         return library.kll_doubles_sketch.deserialize(state) if state else library.kll_doubles_sketch()
 
     def add(state: bytes, value: Any) -> bytes:
+        number = float(value)
+        if isnan(number):  # the sketch ignores it, and an empty sketch has no quantile
+            raise ValueError(f"quantiles: a value is {value!r}, which has no rank; drop it before, with filter")
         sketch = load(state)
-        sketch.update(float(value))
+        sketch.update(number)
         return bytes(sketch.serialize())
 
     def merge(left: bytes, right: bytes) -> bytes:

@@ -44,10 +44,11 @@ class RegroupUpdates(Operator):
             full_key = key if start is None else (key, start, end)
             try:
                 now, before = of(full_key, new), of(full_key, old)
+                stays = now is not None and before is not None and identify(now[0]) == identify(before[0])
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self.env.settle(OperatorFailed(self.node, "the grouping", new, key, start, end, error))
                 continue
-            if now is not None and before is not None and identify(now[0]) == identify(before[0]):
+            if stays and now is not None and before is not None:
                 out.append(Record(now[0], (now[1], before[1]), timestamp, context))
                 continue
             if before is not None:
@@ -58,7 +59,10 @@ class RegroupUpdates(Operator):
     def _of(self, key: Any, value: Any) -> tuple[Any, Any] | None:
         if value is None:
             return None
-        group, mapped = self._fn(key, value)
+        answer = self._fn(key, value)
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            raise TypeError(f"the function returned {answer!r}; return (new key, new value)")
+        group, mapped = answer
         return None if group is None or mapped is None else (group, mapped)
 
 

@@ -148,6 +148,7 @@ class ChangelogTopics:
                     "partitions than their rows now; use another group id (and read the input again), or another input"
                 )
         self._refuse_renumbered(missing, known)
+        self._tell_of_renamed(missing, known)
         if missing:
             admin = Admin(self.settings)
             for topic in missing:
@@ -170,6 +171,22 @@ class ChangelogTopics:
                         "with the steps before it; give the step a name (count(name='…')) and rename, or delete the old topic to begin without "
                         "its state"
                     )
+
+    def _tell_of_renamed(self, missing: Iterable[str], known: Iterable[str]) -> None:
+        """A store that is new beside a changelog without a step may have been renamed. Or a step was replaced: no error."""
+        wanted = set(self._of_run())
+        for topic in missing:
+            group = topic.removesuffix(f"{self._stores[topic]}-changelog")
+            left = [
+                each for each in known if each.startswith(group) and each.endswith("-changelog") and each not in wanted
+            ]
+            if left and topic.endswith(f"{self._stores[topic]}-changelog"):
+                _log.warning(
+                    "changelog %s belongs to no step of this run, and %s is new: if the step was renamed, its state is left behind; give it "
+                    "the name that it had, or delete the topic that nobody needs",
+                    ", ".join(sorted(left)[:5]),
+                    topic,
+                )
 
     def _read(
         self,

@@ -1,0 +1,61 @@
+"""What user functions may get wrong in a topology: the error names the step, the key and what to return."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamactors.codec import CodecError
+from streamactors.testing import TopologyDriver
+from streamactors.windows import KeyValueStore, Processor
+from streamactors.windows.errors import OperatorFailed
+
+
+@pytest.mark.parametrize("answer", ["ab", "abc", None, ("a",), {"a": 1, "b": 2}])
+def test_the_grouping_of_a_table_must_return_a_key_and_a_value(answer: Any) -> None:
+    # A text of two letters was taken for a key and a value.
+    driver = TopologyDriver(lambda topics: topics.table("t").group_by(lambda key, value: answer).count())
+    with pytest.raises(OperatorFailed, match=r"the grouping of key 'k'.*return \(new key, new value\)"):
+        driver.pipe("t", "k", "v", timestamp=1)
+
+
+def test_a_foreign_key_of_a_type_without_bytes_names_the_row() -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.table("items").join_foreign_key(topics.table("people"), lambda key, item: {1}, max)
+    )
+    with pytest.raises(OperatorFailed, match=r"the foreign key of key 'i' raised CodecError: a builtins.set cannot be"):
+        driver.pipe("items", "i", "x", timestamp=1)
+
+
+def test_quantiles_refuse_what_is_not_a_number() -> None:
+    # The sketch ignores it, and an empty sketch has no quantile: the step behind failed with an error of the library.
+    driver = TopologyDriver(lambda topics: topics.stream("s").group_by_key().quantiles(0.5))
+    with pytest.raises(OperatorFailed, match="quantiles: a value is nan, which has no rank"):
+        driver.pipe("s", "k", float("nan"), timestamp=1)
+
+
+def test_a_value_that_no_changelog_can_hold_names_its_store_and_key() -> None:
+    class Keeps(Processor):
+        def init(self, context: Any) -> None:
+            self.kept = context.store("kept")
+
+        def process(self, record: Any) -> None:
+            self.kept.put(record.key, {1, 2})
+
+    driver = TopologyDriver(lambda topics: topics.stream("s").process(Keeps, stores=[KeyValueStore("kept")]))
+    driver.pipe("s", "ada", None, timestamp=1)
+    with pytest.raises(CodecError, match=r"store kept, key b'ada': a builtins.set cannot be encoded"):
+        driver.changes()
+
+
+def test_an_error_of_init_names_no_key() -> None:
+    class Broken(Processor):
+        def init(self, context: Any) -> None:
+            raise ValueError("no database")
+
+        def process(self, record: Any) -> None:
+            """Is never called."""
+
+    with pytest.raises(OperatorFailed, match=r"^step: init raised ValueError: no database"):
+        TopologyDriver(lambda topics: topics.stream("s").process(Broken, name="step"))
