@@ -142,7 +142,6 @@ class Epochs:
     def all(self) -> list[Mark]:
         """Remove every mark and return them in order: nothing is inside any more."""
         ripe = list(self._marks)
-        self._first += len(self._counts) - 1
         self._marks.clear()
         self._counts = deque([0])
         return ripe

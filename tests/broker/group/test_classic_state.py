@@ -100,6 +100,14 @@ def test_a_member_that_never_syncs_is_removed() -> None:
     assert world.synced(parked).error is E.REBALANCE_IN_PROGRESS
 
 
+def test_a_member_that_syncs_while_others_join_is_told_to_join_too() -> None:
+    world = World()
+    (a,) = world.stable(None)
+    world.join()
+    assert world.group.state is GroupState.PREPARING_REBALANCE
+    assert world.synced(world.sync(a)).error is E.REBALANCE_IN_PROGRESS
+
+
 def test_the_last_member_leaving_empties_the_group_and_writes_it() -> None:
     world = World()
     (a,) = world.stable(None)

@@ -139,6 +139,16 @@ def test_a_follower_keeps_offsets_and_epochs(make_log: MakeLog) -> None:
         follower.append_as_follower(memoryview(fetched), NOW_MS)
 
 
+def test_an_empty_log_of_a_follower_begins_with_a_batch_that_its_first_segment_cannot_hold(make_log: MakeLog) -> None:
+    follower = make_log(topic="follower")
+    batch = bytearray(build_batch([NewRecord(None, b"v", NOW_MS)]))
+    batch[:8] = (1 << 32).to_bytes(8, "big")
+    follower.append_as_follower(memoryview(batch), NOW_MS)
+    assert [each.base_offset for each in follower.segments] == [1 << 32]
+    assert (follower.log_start_offset, follower.end_offset) == (1 << 32, (1 << 32) + 1)
+    assert values(follower, 1 << 32, up_to=(1 << 32) + 1) == [b"v"]
+
+
 def test_a_follower_takes_no_damaged_and_no_partial_batch(make_log: MakeLog) -> None:
     leader, follower = make_log(topic="leader"), make_log(topic="follower")
     for number in range(3):

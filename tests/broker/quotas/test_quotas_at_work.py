@@ -98,6 +98,25 @@ def test_a_consumer_above_its_quota_gets_an_empty_answer_and_the_records_later(
         assert third.responses[0].partitions[0].records
 
 
+def test_an_empty_answer_of_the_quota_names_the_session_and_none_that_it_would_have_opened(
+    broker: LiveBroker, clock: VirtualClock
+) -> None:
+    with client_of(broker, "writer") as writer:
+        for _ in range(10):
+            produced(writer, clock, 2_000)
+    set_quota(broker, {"client-id": "reader"}, consumer_byte_rate=1_000)
+    with client_of(broker, "reader") as reader:
+        opened = reader.call(1, 12, fetch_body(topic="orders", session_id=0, session_epoch=0))
+        assert opened.session_id > 0
+        refused = reader.call(
+            1, 12, fetch_body(topic="orders", offset=4, session_id=opened.session_id, session_epoch=1)
+        )
+        assert (refused.throttle_time_ms > 0, refused.responses, refused.session_id) == (True, (), opened.session_id)
+        clock.advance(refused.throttle_time_ms)
+        another = reader.call(1, 12, fetch_body(topic="orders", offset=4, session_id=0, session_epoch=0))
+        assert (another.throttle_time_ms > 0, another.responses, another.session_id) == (True, (), 0)
+
+
 def test_a_quota_of_request_time_holds_for_every_request(broker: LiveBroker, clock: VirtualClock) -> None:
     set_quota(broker, {"client-id": "busy"}, request_percentage=1e-9)
     with client_of(broker, "busy") as busy:

@@ -71,13 +71,14 @@ def test_nothing_else_happens_while_the_log_is_being_written() -> None:
     assert world.error(first) is E.NONE
 
 
-def test_ending_again_the_same_way_is_answered_again() -> None:
+@pytest.mark.parametrize("commit", [True, False])
+def test_ending_again_the_same_way_is_answered_again(commit: bool) -> None:
     world = World()
     producer = world.producer()
     world.add(producer, P0)
-    world.end(producer, True)
-    assert world.error(world.end(producer, True)) is E.NONE
-    assert world.error(world.end(producer, False)) is E.INVALID_TXN_STATE
+    world.end(producer, commit)
+    assert world.error(world.end(producer, commit)) is E.NONE
+    assert world.error(world.end(producer, not commit)) is E.INVALID_TXN_STATE
     assert len(world.partition(P0).markers) == 1
 
 

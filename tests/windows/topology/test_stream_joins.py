@@ -188,3 +188,14 @@ def test_kafkas_store_refuses_and_counts_the_rows_of_dead_segments(reach: int, s
         dropped = driver.dropped
         assert [each[1:3] for each in plain(driver.pipe("left", "a", "old", time))] == [("old", "match")]
         assert driver.dropped - dropped == (time < dead)
+
+
+@pytest.mark.parametrize("how", ["left", "outer"])
+def test_a_row_that_waits_for_its_match_is_given_without_one_behind_a_restart(how: str) -> None:
+    driver = driver_of(10, 10, 5, how, "kafka")
+    assert driver.pipe("left", "a", "l1", 20) == []
+    driver.restart(driver.changes())
+    assert plain(driver.pipe("left", "b", "l2", 100)) == [("a", "l1", None, 20)]
+    entries = driver.changes()
+    driver.restart(entries)
+    assert plain(driver.pipe("left", "c", "l3", 200)) == [("b", "l2", None, 100)]

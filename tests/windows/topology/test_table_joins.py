@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
-from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.errors import InvalidRecord, OperatorFailed
 from streamactors.windows.joins.foreign_key import ValueHashes
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.operator import TaskEnvironment
@@ -289,3 +289,10 @@ def test_a_row_without_a_foreign_key_is_counted_once_where_it_gives_no_result(
         driver.pipe("items", *row)
         seen.append(driver.dropped)
     assert seen == counted
+
+
+@pytest.mark.parametrize("history", [None, 100])
+def test_a_text_key_that_has_no_bytes_is_refused_by_every_table(history: int | None) -> None:
+    driver = TopologyDriver(lambda topics: topics.table("t", history=history, name="kept"))
+    with pytest.raises(InvalidRecord, match="is no UTF-8 text"):
+        driver.pipe("t", "\ud800", 1, 1)
