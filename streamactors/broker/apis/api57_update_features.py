@@ -1,7 +1,7 @@
 """UpdateFeatures: the cluster gets other levels of its features (KIP-584, KIP-778).
 
 Versions: 0-2 (1 the kind of the change and validation alone, 2 one error for all).   Authorised: ALTER CLUSTER.
-Errors: INVALID_UPDATE_VERSION, NOT_CONTROLLER.   Differs from Apache Kafka: kraft.version does not change; the format of the folders decides it."""
+Errors: INVALID_UPDATE_VERSION, NOT_CONTROLLER.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 

@@ -32,6 +32,8 @@ class Facts(NamedTuple):
     broker_epoch: int
     new_topic_id: Callable[[], uuid.UUID]
     placement_start: int  # the broker at which round-robin placement begins
+    kraft_version: int = 0
+    kraft_obstacle: Callable[[], str | None] = lambda: None  # why the log cannot name its voters
 
 
 class Plan(NamedTuple):

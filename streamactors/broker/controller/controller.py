@@ -28,7 +28,7 @@ from streamactors.broker.controller.duties import Duties
 from streamactors.broker.controller.ended_process import when_ended
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
-from streamactors.broker.controller.rules.feature_rules import first_features
+from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, first_features
 from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.registration import new_topic_id, own_registration
 from streamactors.broker.controller.self_registration import SelfRegistration
@@ -41,6 +41,7 @@ from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, Meta
 from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, MetadataRecord
 from streamactors.broker.metadata.transaction_record import AbortTransaction
 from streamactors.broker.quorum.quorum import Quorum
+from streamactors.broker.quorum.voter_requests import Changed
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -275,9 +276,21 @@ class Controller:
         if self._duties is not None and self._duties.carry_out(command, reply):
             return
         try:
-            self.write(plan(self.facts(), command), reply, command)
+            made = plan(self.facts(), command)
+            if isinstance(command, UpdateFeatures) and not made.answer.code and self._voter.upgrades(command):
+                self._voter.upgrade(lambda changed: self._upgraded(changed, made, reply))
+                return
+            self.write(made, reply, command)
         except BrokerError as error:
             self._refuse(command, reply, Outcome(error.code, str(error)))
+
+    def _upgraded(self, changed: Changed, made: Plan, reply: Reply) -> None:
+        """The log names its voters from now on, or does not: give the other features their levels."""
+        if changed.code:
+            outcome = Outcome(changed.code, changed.message)
+            self._node.data_plane.execute(lambda: reply(outcome))
+            return
+        self._in_turn(lambda: self.write(made, reply, UpdateFeatures(())))
 
     def facts(self) -> Facts:
         """Return what the rules decide on. On the controller's thread."""
@@ -290,6 +303,8 @@ class Controller:
             broker_epoch=-1 if broker is None else broker.broker_epoch,
             new_topic_id=new_topic_id,
             placement_start=random.randrange(max(len(self._newest.brokers), 1)),
+            kraft_version=0 if node.voters is None else 1,
+            kraft_obstacle=(lambda: None) if self._voter is None else self._voter.obstacle,
         )
 
     def write(self, made: Plan, reply: Reply, command: Command | None = None) -> None:

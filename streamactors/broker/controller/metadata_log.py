@@ -97,6 +97,10 @@ class MetadataLog:
         for batch in log.reader.replay(log.log_start_offset, log.end_offset):
             self._note_voters(batch)
 
+    def note_later_voters(self, node_id: int, directory_id: uuid.UUID | None) -> None:
+        """The log names no voters. Notice those that a record names later, as the node with this folder sees them."""
+        self._history = VotersHistory(node_id, directory_id)
+
     def _note_voters(self, batch: RecordBatch) -> None:
         """Notice the voters that a batch names."""
         for offset, record in enumerate(control_records(batch) if batch.is_control else (), batch.base_offset):
@@ -198,8 +202,11 @@ class MetadataLog:
         return self._append(control_batch(records, self._now_ms(), leader_epoch=epoch), epoch)
 
     def append_voters(self, voters: VoterSet, epoch: int) -> int:
-        """Append the record that names the voters, not synced yet; return its offset. Raises BrokerError."""
-        offset = self._append(control_batch([voters.record()], self._now_ms(), leader_epoch=epoch), epoch)
+        """Append the record that names the voters, not synced yet; return its offset. Raises BrokerError.
+
+        If the log names none yet (kraft.version 0), a record before says that it names them from now on."""
+        records = voters.records() if self.voter_set is None else (voters.record(),)
+        offset = self._append(control_batch(records, self._now_ms(), leader_epoch=epoch), epoch)
         self._history.name(offset, voters)
         self.on_voters(voters)
         return offset

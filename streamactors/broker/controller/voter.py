@@ -13,6 +13,7 @@ from streamactors.broker.config.broker_config import QUORUM_IN_LOG
 from streamactors.broker.config.listeners import controller_spec
 from streamactors.broker.controller.metadata_feed import ChangeVoters, DescribeQuorum, QuorumView, Replica, view_of
 from streamactors.broker.controller.metadata_log import MetadataLog
+from streamactors.broker.controller.rules.feature_rules import UpdateFeatures
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.outgoing.channel import ChannelAnswer
@@ -48,6 +49,8 @@ class Voter:
             metadata.finish_installing()
         if node.voters is not None or self._in_log:
             metadata.follow_voters(node.node_id, directory_id)
+        else:
+            metadata.note_later_voters(node.node_id, directory_id)
         metadata.on_voters = self._use
         voters = {} if self._in_log else config.voters if config.votes_with_others else {}
         acquaintances = [each for each in config.controllers if endpoint is None or each != endpoint[1:]]
@@ -72,8 +75,9 @@ class Voter:
             random=random.Random(),
             acquaintances=self._channels.acquaintances.keys(),
         )
-        self.requests = VoterRequests(self.quorum, dispatcher, self._ask_levels)
+        self.requests = VoterRequests(self.quorum, dispatcher, self._ask_levels, has_channels=config.votes_with_others)
         self._telling = False
+        self._told_epoch = -1
         self._use(metadata.voter_set)
 
     def stop(self) -> None:
@@ -106,6 +110,22 @@ class Voter:
                 return False
         return True
 
+    # --- from kraft.version 0 to 1 ---
+
+    def obstacle(self) -> str | None:
+        """Return why the log cannot name its voters; None if it can, or does."""
+        return self.requests.obstacle(self.own_entry())
+
+    def upgrades(self, command: UpdateFeatures) -> bool:
+        """Whether a command, which is allowed, has the log name its voters from now on."""
+        return self._metadata.voter_set is None and command.kraft_level > 0 and not command.validate_only
+
+    def upgrade(self, then: Callable[[Changed], object]) -> None:
+        """Have the log name its voters; `then` is called when that is committed."""
+        own = self.own_entry()
+        assert isinstance(own, VoterEntry)
+        self.requests.upgrade(own, then)
+
     def view(self, others: Mapping[int, Replica]) -> QuorumView:
         """Describe the quorum; `others` are the nodes that have read this replica's log."""
         node, now_ms = self._node, self._node.clock.wall_ms()
@@ -133,8 +153,7 @@ class Voter:
 
     def _use(self, voters: VoterSet | None) -> None:
         """Other voters count, or the same at other addresses."""
-        if voters is not None or self._in_log:
-            self._node.voters = voters
+        self._node.voters = voters
         if voters is not None:
             self._channels.use(voters.addresses(self._node.to_controllers.listener))
 
@@ -154,6 +173,9 @@ class Voter:
     def _tell_address(self) -> None:
         """If the log has another address of this voter, have the leader correct it."""
         named, endpoint = self._metadata.voter_set, self._channels.sender.endpoint
+        if named is None:
+            self._tell_folder()
+            return
         before = None if named is None else named.voter(self._node.node_id)
         leader = self.quorum.leader
         if before is None or endpoint is None or leader is None or self._telling or not endpoint[2]:
@@ -161,17 +183,43 @@ class Voter:
         own = VoterEntry(before.node_id, before.directory_id, (VoterEndpoint(*endpoint),))
         if own == before or before.directory_id != self._channels.sender.directory_id:
             return
-        self._telling = True
-        if leader == self._node.node_id:
-            self.requests.asked(Update(own, self.quorum.epoch), self._told)
+        self._tell(own, leader)
+
+    def _tell_folder(self) -> None:
+        """The settings name the voters (kraft.version 0): let each leader know the id of this voter's folder, for a later upgrade."""
+        own, quorum = self.own_entry(), self.quorum
+        leader, epoch = quorum.leader, quorum.epoch
+        if leader is None or self._telling or self._told_epoch == epoch or isinstance(own, str):
             return
-        name, host, port = endpoint
+        if self._channels.sender.endpoint is None or leader == self._node.node_id:
+            return
+        self._tell(own, leader)
+
+    def own_entry(self) -> VoterEntry | str:
+        """Return this node as the log names its voters; a text says why it cannot."""
+        node_id, directory_id = self._node.node_id, self._node.logs.properties.directory_id
+        spec = controller_spec(self._node.config)
+        if spec is None or not spec.advertised_port:
+            return f"controller {node_id} has no listener with a fixed port for other controllers"
+        if directory_id is None:
+            return f"the data folder of controller {node_id} has no id"
+        return VoterEntry(
+            node_id, directory_id, (VoterEndpoint(spec.name, spec.advertised_host, spec.advertised_port),)
+        )
+
+    def _tell(self, own: VoterEntry, leader: int) -> None:
+        self._telling = True
+        epoch = self.quorum.epoch
+        if leader == self._node.node_id:
+            self.requests.asked(Update(own, epoch), self._told)
+            return
+        (endpoint,) = own.endpoints
         body = {
             "cluster_id": self._node.cluster_id,
-            "current_leader_epoch": self.quorum.epoch,
+            "current_leader_epoch": epoch,
             "voter_id": own.node_id,
             "voter_directory_id": own.directory_id,
-            "listeners": [{"name": name, "host": host, "port": port}],
+            "listeners": [{"name": endpoint.name, "host": endpoint.host, "port": endpoint.port}],
             "k_raft_version_feature": {
                 "min_supported_version": own.kraft_versions.lowest,
                 "max_supported_version": own.kraft_versions.highest,
@@ -180,6 +228,8 @@ class Voter:
 
         def answered(answer: ChannelAnswer) -> None:
             failed = answer.error is not None or answer.value.error_code
+            if not failed:
+                self._told_epoch = epoch
             self._told(Changed(ErrorCode.REQUEST_TIMED_OUT) if failed else Changed())
 
         self._channels.ask(leader, _UPDATE_VOTER, body, answered)

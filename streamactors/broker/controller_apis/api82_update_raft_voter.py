@@ -2,8 +2,8 @@
 
 Versions: 0.   Authorised: CLUSTER_ACTION.
 Errors: INCONSISTENT_CLUSTER_ID, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST, VOTER_NOT_FOUND,
-REQUEST_TIMED_OUT (another change is not committed).   Differs from Apache Kafka: where the settings name the voters (kraft.version 0)
-nothing is kept."""
+REQUEST_TIMED_OUT (another change is not committed). Where the settings name the voters (kraft.version 0), the leader keeps the answer for the
+upgrade of kraft.version.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from streamactors.broker.quorum.quorum import Quorum, QuorumTimers
 from streamactors.broker.quorum.raft.raft_effects import AppendVoters
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter, update_voter
-from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS, KraftVersions, Voter, VoterSet
+from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS, KraftVersions, Voter, VoterSet, voter_set
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
@@ -73,11 +73,17 @@ class _Pending(NamedTuple):
 class VoterRequests:
     """See the module."""
 
-    def __init__(self, quorum: Quorum, timers: QuorumTimers, ask_levels: AskLevels) -> None:
+    def __init__(
+        self, quorum: Quorum, timers: QuorumTimers, ask_levels: AskLevels, *, has_channels: bool = True
+    ) -> None:
+        """`has_channels`: this node was started as one that may have other voters beside it."""
+        self._has_channels = has_channels
         self._quorum = quorum
         self._timers = timers
         self._ask_levels = ask_levels
         self._pending: _Pending | None = None
+        self._told: dict[int, Voter] = {}
+        """What the voters of the settings (kraft.version 0) have told this leader of themselves: the log does not keep it."""
 
     def asked(self, request: Request, reply: Reply) -> None:
         """Serve a request."""
@@ -102,6 +108,7 @@ class VoterRequests:
 
     def leader_changed(self) -> None:
         """This node leads no longer, or another epoch: a change that is not committed may come true or not."""
+        self._told.clear()
         if self._pending is not None:
             self._end(self._pending, Changed(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
@@ -117,6 +124,34 @@ class VoterRequests:
             self._pending = None
         pending.reply(changed)
 
+    # --- from kraft.version 0 to 1 ---
+
+    def obstacle(self, own: Voter | str) -> str | None:
+        """Return why the log cannot name its voters from now on; None if it can, or does. `own` is this voter, or why it cannot be named."""
+        if self._quorum.voter_set is not None:
+            return None
+        if isinstance(own, str):
+            return own
+        for node_id in sorted(self._quorum.state.voters - {own.node_id}):
+            told = self._told.get(node_id)
+            if told is None:
+                return f"controller {node_id} has not told the leader the id of its data folder"
+            if not told.kraft_versions.lowest <= KRAFT_VERSIONS[1] <= told.kraft_versions.highest:
+                return f"controller {node_id} supports kraft.version {told.kraft_versions.highest} at most"
+        return None
+
+    def upgrade(self, own: Voter, reply: Reply) -> None:
+        """Have the log name its voters from now on. There must be no obstacle."""
+        judged = update_voter(self._quorum.state, own.node_id)
+        if isinstance(judged, ErrorCode):
+            why = "the leader has not committed a record of its epoch yet; ask again"
+            reply(Changed(judged, why if judged is ErrorCode.REQUEST_TIMED_OUT else None))
+            return
+        told = {**self._told, own.node_id: own}
+        voters = voter_set(told[each] for each in self._quorum.state.voters)
+        _log.info("kraft.version is 1: the metadata log names its voters %s", voters)
+        self._append(judged, voters, MOST_WAIT_MS, reply)
+
     # --- the changes ---
 
     def _named(self) -> VoterSet | Changed:
@@ -124,6 +159,9 @@ class VoterRequests:
         named = self._quorum.voter_set
         if named is None:
             why = "Cluster doesn't support adding voter because the kraft.version feature is 0"
+            return Changed(ErrorCode.UNSUPPORTED_VERSION, why)
+        if not self._has_channels:
+            why = "This controller was alone when kraft.version became 1; start it again before adding voters"
             return Changed(ErrorCode.UNSUPPORTED_VERSION, why)
         return named
 
@@ -182,7 +220,10 @@ class VoterRequests:
             reply(Changed(ErrorCode.FENCED_LEADER_EPOCH if old else ErrorCode.UNKNOWN_LEADER_EPOCH))
             return
         if isinstance(named, Changed):
-            reply(Changed())  # a voter of kraft.version 0 tells its folder, which nothing keeps
+            is_voter = voter.node_id in self._quorum.state.voters
+            if is_voter:
+                self._told[voter.node_id] = voter
+            reply(Changed() if is_voter else Changed(ErrorCode.VOTER_NOT_FOUND))
             return
         judged = update_voter(self._quorum.state, voter.node_id)
         if judged is not ErrorCode.NOT_LEADER_OR_FOLLOWER and named.directory_of(voter.node_id) != voter.directory_id:

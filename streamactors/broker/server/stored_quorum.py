@@ -47,7 +47,8 @@ def with_stored_voters(config: BrokerConfig, folder: Path, disk: Disk | None) ->
         if config.controller_quorum_voters or _is_alone(config):
             return config, None
         return _with(config, {QUORUM_IN_LOG: "true"}), None
-    if voters.voter(config.effective_node_id) is None and not (bootstrap and listens):
+    knows_others = bool(bootstrap or config.controller_quorum_voters) and listens
+    if voters.voter(config.effective_node_id) is None and not knows_others:
         raise BrokerStartError(
             f"controller {config.effective_node_id} has no vote in the quorum of {folder}, whose voters are {voters}; "
             "start it with process.roles=broker, or name the others in controller.quorum.bootstrap.servers, and its own listener in "

@@ -57,6 +57,11 @@ class UpdateFeatures:
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
 
+    @property
+    def kraft_level(self) -> int:
+        """The level that kraft.version is to get, 0 if it stays."""
+        return max((each.level for each in self.updates if each.name == KRAFT_VERSION), default=0)
+
     def refused(self, outcome: Outcome) -> Outcome:
         return outcome
 
@@ -86,6 +91,8 @@ def first_features(formatted: list[MetadataRecord], min_isr: int) -> list[Metada
 
 def _records(facts: Facts, update: FeatureUpdate) -> list[MetadataRecord]:
     """Return the records of one change."""
+    if update.name == KRAFT_VERSION:  # the quorum keeps it in control records
+        return []
     made: list[MetadataRecord] = [FeatureLevel(update.name, update.level)]
     if update.name == ELR_VERSION and update.level:
         if MIN_ISR not in facts.image.cluster_overrides():  # one number for all brokers: who is eligible depends on it
@@ -97,7 +104,7 @@ def _records(facts: Facts, update: FeatureUpdate) -> list[MetadataRecord]:
 
 def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
     name, level, kind = update
-    now = facts.image.features.get(name, 0)
+    now = facts.kraft_version if name == KRAFT_VERSION else facts.image.features.get(name, 0)
     prefix = f"Invalid update version {level} for feature {name}. "
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return f"{prefix}The controller does not support the given upgrade type."
@@ -116,7 +123,10 @@ def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
     if level > now and kind != UPGRADE:
         return f"{prefix}Can't downgrade to a newer version."
     if name == KRAFT_VERSION:
-        return f"{prefix}The metadata log of this cluster says who its voters are by its format, which does not change."
+        if level < now:
+            return f"{prefix}A log that names its voters goes on to name them: kraft.version is never downgraded."
+        why = facts.kraft_obstacle() if level > now else None
+        return None if why is None else f"{prefix}The voters cannot be named in the metadata log, because {why}."
     levels = {**facts.image.features, name: level}
     if levels.get(ELR_VERSION, 0) and levels.get(METADATA_VERSION, 0) < FIRST_WITH_ELR:
         return f"{ELR_VERSION} could not be set to 1 because it depends on {METADATA_VERSION} level {FIRST_WITH_ELR}"
