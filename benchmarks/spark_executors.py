@@ -147,10 +147,12 @@ def compared(name: str, ours: list[float], theirs: list[float], peer: str, targe
     }
 
 
-def alternately(bench: Bench, one: Callable[[], object], two: Callable[[], object]) -> tuple[list[float], list[float]]:
-    """Run two ways in turn; the first round warms up and does not count."""
+def alternately(
+    bench: Bench, one: Callable[[], object], two: Callable[[], object], rounds: int = ROUNDS
+) -> tuple[list[float], list[float]]:
+    """Run two ways in turn, so many rounds after a first one that warms up and does not count."""
     found: tuple[list[float], list[float]] = ([], [])
-    for i in range(ROUNDS + 1):
+    for i in range(rounds + 1):
         rates = bench.cpu(one), bench.cpu(two)
         if i:
             found[0].append(rates[0])

@@ -178,12 +178,23 @@ def test_slices_of_chunks_are_those_rows(first: int) -> None:
 
 def test_small_batches_are_sent_together_and_large_ones_as_they_are() -> None:
     large = [numbers(0, SMALL_BATCH), numbers(SMALL_BATCH, 3 * SMALL_BATCH)]
-    assert joined(large, SCHEMA) is large
+    assert all(sent is given for sent, given in zip(joined(large, SCHEMA), large, strict=True))
     small = [numbers(i, i + 1) for i in range(SENT_BATCH + 7)]
-    together = joined(small, SCHEMA)
+    together = list(joined(small, SCHEMA))
     assert [batch.num_rows for batch in together] == [SENT_BATCH, 7]
     assert [n for batch in together for n in batch.column("n").to_pylist()] == list(range(SENT_BATCH + 7))
-    assert joined([], SCHEMA) == []
+    assert list(joined([], SCHEMA)) == []
+    mixed = [numbers(0, 1), numbers(1, 3), numbers(3, 3 + SMALL_BATCH), numbers(3 + SMALL_BATCH, 5 + SMALL_BATCH)]
+    assert [batch.num_rows for batch in joined(mixed, SCHEMA)] == [3, SMALL_BATCH, 2]
+    assert [n for batch in joined(mixed, SCHEMA) for n in batch.column("n").to_pylist()] == list(range(5 + SMALL_BATCH))
+
+
+def test_small_batches_are_not_copied_before_they_are_sent() -> None:
+    # a slice of a million rows was copied as a whole, in fresh memory for each slice, before its first row went out
+    small = (numbers(i, i + 1) for i in range(10 * SENT_BATCH))
+    first = next(iter(joined(small, SCHEMA)))
+    assert first.num_rows == SENT_BATCH
+    assert next(small)["n"][0].as_py() == SENT_BATCH
 
 
 class Context:

@@ -5,12 +5,17 @@ Owner: the caller. Every column iterates in C."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
 
 from streamactors.kafka.client.connection import ck
 
+_KIND: Final = itemgetter(0)
+_MS: Final = itemgetter(1)
+_MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 _UTC: Final = pa.timestamp("us", tz="UTC")
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA: Final = pa.schema(
@@ -25,7 +30,19 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """The columns have the names and types of Spark's own Kafka source. timestampType: -1 no timestamp, 0 CreateTime, 1 LogAppendTime."""
+_SHARED_ROWS: Final = 2_048
+"""A column whose values are all the same is a slice of one that is made once; most record batches have no more rows than this."""
 WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", pa.list_(_HEADER)))
+
+
+def _same(value: object, kind: pa.DataType, n: int) -> pa.Array:
+    """Return a column of one value."""
+    return _many(value, kind).slice(0, n) if n <= _SHARED_ROWS else pa.repeat(pa.scalar(value, kind), n)
+
+
+@lru_cache(maxsize=256)
+def _many(value: object, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), _SHARED_ROWS)
 
 
 def record_batch(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
@@ -33,17 +50,19 @@ def record_batch(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
     message = ck.Message
     first = messages[0]
     n = len(messages)
-    kinds, stamps = zip(*map(message.timestamp, messages), strict=True)
+    timestamps = list(map(message.timestamp, messages))
+    kinds = list(map(_KIND, timestamps))
+    stamps = list(map(_MS, timestamps))
     if 0 in kinds:  # a message without a timestamp
-        stamps = tuple(ms if kind else None for kind, ms in zip(kinds, stamps, strict=True))
+        stamps = [ms if kind else None for kind, ms in timestamps]
     columns = [
         pa.array(list(map(message.key, messages)), pa.binary()),
         pa.array(list(map(message.value, messages)), pa.binary()),
-        pa.repeat(first.topic(), n),
-        pa.repeat(pa.scalar(first.partition(), pa.int32()), n),
+        _same(first.topic(), pa.string(), n),
+        _same(first.partition(), pa.int32(), n),
         pa.array(list(map(message.offset, messages)), pa.int64()),
-        pa.array(stamps, pa.timestamp("ms", tz="UTC")).cast(_UTC),
-        pa.repeat(pa.scalar(kinds[0] - 1, pa.int32()), n)
+        pa.array(stamps, _MILLISECONDS).cast(_UTC),
+        _same(kinds[0] - 1, pa.int32(), n)
         if kinds.count(kinds[0]) == n
         else pa.array([kind - 1 for kind in kinds], pa.int32()),
     ]

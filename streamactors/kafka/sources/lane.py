@@ -92,7 +92,9 @@ class Lane:
 
     @property
     def objects_each(self) -> int:
-        """Objects that live with a record until the next stage has it: librdkafka's message, and ours where no step has dropped it."""
+        """Objects that live with a record until the next stage has it: librdkafka's message, and ours where one is made and no step has dropped it."""
+        if self._whole is not None:
+            return 1
         return 1 if self._steps is not None and (self._gathers or self._convert is None) else 2
 
     # ── demand ────────────────────────────────────────────────────────────────────────────────────────────────────

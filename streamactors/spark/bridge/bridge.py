@@ -12,7 +12,7 @@ import secrets
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
@@ -228,12 +228,27 @@ def rows_of(chunks: list[Any], first: int, last: int) -> list[Any]:
     return found
 
 
-def joined(batches: list[Any], schema: pa.Schema) -> list[Any]:
-    """Return the rows in batches large enough for Spark's cost per batch; rows are copied only where the batches are small."""
-    rows = sum(batch.num_rows for batch in batches)
-    if len(batches) < 2 or rows >= len(batches) * SMALL_BATCH:
-        return batches
-    return pa.Table.from_batches(batches, schema).combine_chunks().to_batches(max_chunksize=SENT_BATCH)  # type: ignore[no-any-return]
+def joined(batches: Iterable[Any], schema: pa.Schema) -> Iterator[Any]:
+    """Give the rows in batches large enough for Spark's cost per batch. Rows are copied only where the batches are small, about SENT_BATCH at a
+    time: the memory of one copy serves the next."""
+    small: list[Any] = []
+    rows = 0
+    for batch in batches:
+        large = batch.num_rows >= SMALL_BATCH
+        if not large:
+            small.append(batch)
+            rows += batch.num_rows
+        if small and (large or rows >= SENT_BATCH):
+            yield from _together(small, schema)
+            small, rows = [], 0
+        if large:
+            yield batch
+    if small:
+        yield from _together(small, schema)
+
+
+def _together(batches: list[Any], schema: pa.Schema) -> list[Any]:
+    return batches if len(batches) == 1 else pa.Table.from_batches(batches, schema).combine_chunks().to_batches()
 
 
 def parts(batch: Any) -> Iterator[Any]:
