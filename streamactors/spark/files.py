@@ -13,11 +13,16 @@ class Files:
     """Files below one root. Raises SparkError naming the path of an operation that fails."""
 
     def __init__(self, spark: Any, root: str) -> None:
+        from py4j.protocol import Py4JJavaError  # comes with PySpark, which may be missing
+
         jvm = spark._jvm
         self._jvm = jvm
         self._path = jvm.org.apache.hadoop.fs.Path(root)
-        self._fs = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         self.root = root
+        try:
+            self._fs = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        except Py4JJavaError as error:  # no such file system, its package is missing, or its settings are wrong
+            raise SparkError(f"{root}: Spark cannot use its file system: {said_by_java(error)}") from None
 
     def at(self, *names: str) -> Any:
         """Return the path of names below the root."""
@@ -88,6 +93,13 @@ class Files:
         """Give a file or folder another name, which must be free."""
         if not self._fs.rename(self.at(*old), self.at(*new)):
             raise SparkError(f"{self.at(*old).toString()} could not be renamed to {self.at(*new).toString()}")
+
+
+def said_by_java(error: Any) -> str:
+    """Return the first line of a Py4JJavaError's Java exception: the name of its class, and its text."""
+    lines = str(error.java_exception.toString()).splitlines() or [""]
+    kind, _, text = lines[0].partition(": ")
+    return f"{kind.rpartition('.')[2]}: {text}" if text else lines[0]
 
 
 def absolute(spark: Any, given: str) -> str:

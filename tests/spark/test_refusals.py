@@ -20,6 +20,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.spark import CheckpointError, SparkSetupError, SparkSink, SparkStreamQuery
+from streamactors.spark.errors import SparkError
 
 pytestmark = pytest.mark.timeout(600)
 END_S = 300.0
@@ -155,7 +156,7 @@ def fails_with(query: SparkStreamQuery, said: str) -> None:
         query.await_termination(END_S)
 
 
-def run(spark: Any, folder: Path, source: Any, **more: Any) -> SparkStreamQuery:
+def run(spark: Any, folder: Path | str, source: Any, **more: Any) -> SparkStreamQuery:
     sink = SparkSink.foreach_batch(spark, lambda df, epoch: df.count(), "n long", folder, **more)
     query: SparkStreamQuery = source.to_mat(sink, Keep.right).run()
     return query
@@ -234,6 +235,21 @@ def test_available_now_needs_a_source_that_ends(spark: Any, tmp_path: Path) -> N
 def test_a_checkpoint_where_nothing_can_be_written(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     fails_with(run(spark, tmp_path / "file" / "ck", Source.range(0, 3)), "checkpoint .*Not a directory")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "said"),
+    [
+        ("foo://bucket/ck", 'Spark cannot use its file system: .*No FileSystem for scheme "foo"'),
+        ("s3a://bucket/ck", "Spark cannot use its file system: .*S3AFileSystem not found"),
+        ("hdfs://127.0.0.1:1/ck", "ConnectException: .*refused"),
+    ],
+)
+def test_a_checkpoint_on_a_file_system_that_cannot_be_reached(spark: Any, checkpoint: str, said: str) -> None:
+    # each exception of Java's was taken for a JVM that had gone away
+    query = run(spark, checkpoint, Source.range(0, 3))
+    with pytest.raises(SparkError, match=f"{checkpoint}: {said}"):
+        query.await_termination(END_S)
 
 
 def test_an_iceberg_table_names_the_versions_and_the_way_out() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -109,8 +109,7 @@ class Planner:
     def ranges(self, start: Offsets, end: Offsets) -> list[Range]:
         """Return the tasks of a batch."""
         self._check_source(end)  # Spark repeats a batch before it asks for the next one
-        if self._plans.windows:
-            self._check_partitions(end)
+        self._check_windows(places.positions(end).keys() - self._plans.first.keys())
         return places.ranges(start, end, self._plans.first)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -118,6 +117,7 @@ class Planner:
     def _next(self, start: Offsets) -> Offsets:
         stop_at = self._stop_at if self._stop_at is not None else self._plans.ends
         ends = stop_at if stop_at is not None else self._ends(start)
+        self._check_windows(ends.keys() - self._plans.first.keys())
         self._seen = dict(sorted(ends.items()))
         is_live = stop_at is None and self._plans.idle_after_ms is not None
         silent = self._silence(start, ends, self._plans.idle_after_ms or 0) if is_live else {}
@@ -200,17 +200,18 @@ class Planner:
         known = {topic.name: topic.partitions for topic in self._admin.topics()}
         there = {f"{places.SOURCE}{topic}-{i}" for topic in plans.topics for i in range(known.get(topic, 0))}
         new = places.new_among(there, start)
-        if new and plans.windows:
-            raise CheckpointError(
-                f"topic {', '.join(plans.topics)} has grown by {', '.join(name.removeprefix(places.SOURCE) for name in new)}, and keys "
-                "would move to partitions that do not have their windows; drain the graph, and begin with a new checkpoint"
-            )
+        self._check_windows(new)
         return set(new)
 
-    def _check_partitions(self, end: Offsets) -> None:
-        unknown = sorted(places.positions(end).keys() - self._plans.first.keys())
-        if unknown:
-            raise CheckpointError(f"the checkpoint has {', '.join(unknown)}, where the query has not begun")
+    def _check_windows(self, new: Iterable[str]) -> None:
+        """Check that a graph with windows has no new partitions, given those that the query has not begun with. Raises CheckpointError naming them."""
+        plans = self._plans
+        names = ", ".join(sorted(name.removeprefix(places.SOURCE) for name in new))
+        if names and plans.windows:
+            raise CheckpointError(
+                f"topic {', '.join(plans.topics)} has grown by {names}, and keys would move to partitions that do not have their windows; "
+                "drain the graph, and begin with a new checkpoint"
+            )
 
     def _silence(self, start: Offsets, ends: Mapping[str, int], idle_after_ms: int) -> dict[str, int]:
         """Return the tasks that have been silent long enough to close a window, with their silence beyond idle_after."""

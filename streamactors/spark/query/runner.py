@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from streamactors.spark.bridge.reader import FORMAT
 from streamactors.spark.errors import SparkQueryFailed
+from streamactors.spark.files import said_by_java
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -177,11 +178,13 @@ class QueryRunner:
             return self._user_error
         if self._stopping and self._query is not None:
             return None
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JError, Py4JJavaError
         from pyspark.errors import PySparkException
 
         if isinstance(raised, PySparkException):
             return self.failure(str(raised))
+        if isinstance(raised, Py4JJavaError):  # the JVM answers: with an exception
+            return SparkQueryFailed(f"checkpoint {self._checkpoint}: {said_by_java(raised)}")
         if isinstance(raised, (Py4JError, ConnectionError)):
             return SparkQueryFailed("Spark's JVM has gone away; run the graph again, it goes on at the checkpoint")
         return raised

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,19 @@ def test_a_query_of_what_is_there_now_reads_partitions_that_were_added(cluster: 
         (1, 0, 7)
     ]
     assert begun.latest(second) == second
+
+
+def test_a_bounded_run_with_windows_says_that_its_topic_has_grown_since_the_checkpoint(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    # the ends of the run had the new partition, the checkpoint's beginning had not: "the checkpoint has …, where the query has not begun"
+    fill(cluster, "windows-grown", 1, 10)
+    begun = planner_of(cluster, "windows-grown", state_folder=str(tmp_path))
+    grow(cluster, "windows-grown", 7)
+    ends = {"0/windows-grown-0": 10, "0/windows-grown-1": 7}
+    again = Planner(replace(begun._plans, ends=ends))
+    with pytest.raises(CheckpointError, match="topic windows-grown has grown by windows-grown-1, and keys would move"):
+        again.latest(again.initial())
 
 
 def test_a_checkpoint_of_another_topic_or_of_a_topic_made_again_is_refused(cluster: Cluster) -> None:
