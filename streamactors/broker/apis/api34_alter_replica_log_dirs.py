@@ -30,7 +30,7 @@ def refuse(request: Request, code: ErrorCode) -> Body:
 def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
     node = request.node
     folder = node.logs.folders.of_path(path)
-    if folder is None:
+    if folder is None or folder not in node.logs.folders.for_partitions:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if folder.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR

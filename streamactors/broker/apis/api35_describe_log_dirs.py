@@ -20,7 +20,7 @@ from streamactors.broker.security.rights import describe_cluster
 
 def handle(request: Request) -> Body:
     found = _partitions(request)
-    return {"results": [_folder(each, found.get(each.path, {})) for each in request.node.logs.folders.all]}
+    return {"results": [_folder(each, found.get(each.path, {})) for each in request.node.logs.folders.for_partitions]}
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:

@@ -95,9 +95,24 @@ class BrokerConfig(
 
     @property
     def data_folders(self) -> tuple[Path, ...]:
-        """Return every data folder of a node that names several; empty for a node with one."""
-        folders = tuple(dict.fromkeys(Path(each).expanduser().absolute() for each in self._log_dirs))
+        """Return every data folder of a node that names several, with that of the metadata log; empty for a node with one."""
+        folders = self._folders
+        if self.metadata_apart:
+            return (Path(self.metadata_log_dir or "").expanduser().absolute(), *folders)
         return folders if len(folders) > 1 else ()
+
+    @property
+    def metadata_apart(self) -> bool:
+        """Whether metadata.log.dir is none of log.dirs, and so has the metadata log and no partition."""
+        folders = self._folders
+        return (
+            bool(folders and self.metadata_log_dir)
+            and Path(self.metadata_log_dir or "").expanduser().absolute() not in folders
+        )
+
+    @property
+    def _folders(self) -> tuple[Path, ...]:
+        return tuple(dict.fromkeys(Path(each).expanduser().absolute() for each in self._log_dirs))
 
     @property
     def _log_dirs(self) -> list[str]:
@@ -228,7 +243,3 @@ def _check_identity(config: BrokerConfig) -> None:
             raise refuse("process.roles", "controller", _NO_VOTERS)
         if not config.is_broker and len(voters) == 1:
             raise refuse("process.roles", "controller", _ALONE)
-    metadata = config.metadata_log_dir
-    named = {str(each) for each in config.data_folders} or {str(config.log_dirs or config.log_dir or metadata)}
-    if metadata and not named & {metadata, str(Path(metadata).expanduser().absolute())}:
-        raise refuse("metadata.log.dir", metadata, "it must be one of log.dirs")

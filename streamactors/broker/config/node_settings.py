@@ -70,7 +70,9 @@ class NodeSettings(Settings):
         "A single node writes none, because no other node reads its log.",
         at_least(0),
     )
-    metadata_log_dir = optional_text("The one of log.dirs that has the metadata log. Unset: the first one.")
+    metadata_log_dir = optional_text(
+        "Folder with the metadata log: one of log.dirs, or a folder without partitions. Unset: the first of log.dirs."
+    )
     node_id = integer(1, "Id of this node in the cluster. Apache Kafka has no default.", at_least(0))
     num_partitions = integer(1, "Partitions of a topic that is created without saying how many.", at_least(1))
     offsets_topic_num_partitions = integer(50, "Partitions of __consumer_offsets.", at_least(1))

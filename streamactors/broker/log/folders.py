@@ -25,10 +25,12 @@ UNASSIGNED: Final = uuid.UUID(int=1)
 class Folders:
     """The folders in the order of log.dirs; `first` is the one with the metadata log."""
 
-    def __init__(self, disk: Disk, paths: Sequence[Path]) -> None:
+    def __init__(self, disk: Disk, paths: Sequence[Path], *, metadata_apart: bool = False) -> None:
+        """`metadata_apart`: the first folder has the metadata log alone, and no partitions."""
         self._disk = disk
         self.all: Final = tuple(DataFolder(disk, path) for path in paths)
         self.first: Final = self.all[0]
+        self.for_partitions: Final = self.all[1:] if metadata_apart else self.all
         self.preferred: dict[tuple[str, int], Path] = {}
         """Where partitions are to be created that do not exist yet, as AlterReplicaLogDirs has asked for."""
 
@@ -52,6 +54,7 @@ class Folders:
                 self._check(folder, own, properties)
             if len(self.all) > 1:
                 self._name_all()
+            self.check_usable()
         except BrokerStartError:
             for folder in opened:
                 folder.unlock()
@@ -65,6 +68,12 @@ class Folders:
                 f"the data folder {folder.path} is of node {own.node_id}, and {self.first.path} is of node {first.node_id}; "
                 "name only the folders of one node in log.dirs"
             )
+
+    def check_usable(self) -> None:
+        """Raise BrokerStartError if no folder for partitions works."""
+        if not self.usable:
+            failed = ", ".join(f"{each.path}: {each.failure}" for each in self.for_partitions)
+            raise BrokerStartError(f"no data folder for partitions can be used ({failed}); repair one of them")
 
     def _check_metadata(self) -> None:
         """Raise BrokerStartError if a folder that is not the first has a metadata log."""
@@ -99,7 +108,12 @@ class Folders:
     @property
     def ids(self) -> tuple[uuid.UUID, ...]:
         """The ids of the folders that work, for the registration of the broker."""
-        return tuple(each.directory_id for each in self.working if each.directory_id is not None)
+        return tuple(each.directory_id for each in self.usable if each.directory_id is not None)
+
+    @property
+    def usable(self) -> tuple[DataFolder, ...]:
+        """The folders for partitions that have not failed."""
+        return tuple(each for each in self.for_partitions if each.failure is None)
 
     @property
     def working(self) -> tuple[DataFolder, ...]:
@@ -141,18 +155,18 @@ class Folders:
         if len(self.all) == 1 or f"{topic}-{partition}" == METADATA_LOG:
             return self.first
         asked = self.preferred.pop((topic, partition), None)
-        working = self.working
-        for folder in working:
+        usable = self.usable
+        for folder in usable:
             if folder.path == asked or (
                 asked is None and directory_id is not None and folder.directory_id == directory_id
             ):
                 return folder
-        if self.may_have_failed(directory_id):
+        if self.may_have_failed(directory_id) or not usable:
             failed = ", ".join(str(each.path) for each in self.all if each.failure is not None)
             raise StorageError(
                 f"{topic}-{partition} is not created: it may be in {failed}, which has failed; repair the disk and restart the broker"
             )
-        return min(working, key=lambda each: partitions.get(each.path, 0))
+        return min(usable, key=lambda each: partitions.get(each.path, 0))
 
 
 def tell_left_out(folder: DataFolder, error: OSError) -> None:

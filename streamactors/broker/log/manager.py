@@ -24,7 +24,7 @@ from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.folder_names import DELETE_SUFFIX, deleted_name, parse_folder, parse_future
-from streamactors.broker.log.folders import Folders, tell_left_out
+from streamactors.broker.log.folders import METADATA_LOG, Folders, tell_left_out
 from streamactors.broker.log.future_log import REPLACING, FutureLog
 from streamactors.broker.log.meta_properties import MetaProperties
 from streamactors.broker.log.partition.log_loader import Checkpoints
@@ -44,6 +44,7 @@ class LogManager:
         folder: Path,
         *,
         others: Sequence[Path] = (),
+        metadata_apart: bool = False,
         default_config: LogConfig,
         clock_ms: Callable[[], int],
         config: ManagerConfig | None = None,
@@ -52,7 +53,7 @@ class LogManager:
         node_id: int = 1,
         cluster_id: str | None = None,
     ) -> None:
-        """`folder` has the metadata log; `others` are further data folders."""
+        """`folder` has the metadata log, alone if `metadata_apart`; `others` are further data folders."""
         self.folder = folder
         self.config = config or ManagerConfig()
         self.flush_pool = flush_pool or FlushPool(clock_ms)
@@ -61,7 +62,7 @@ class LogManager:
         self._disk = disk or Disk()
         self._node_id = node_id
         self._cluster_id = cluster_id
-        self.folders = Folders(self._disk, (folder, *others))
+        self.folders = Folders(self._disk, (folder, *others), metadata_apart=metadata_apart)
         self._logs: dict[Key, PartitionLog] = {}
         self._counts: Counter[Path] = Counter()
         """The number of logs in each folder: it is read for every new log."""
@@ -111,7 +112,11 @@ class LogManager:
                     if opening is self.folders.first:
                         raise
                     self._leave_out(opening, error)
+            self.folders.check_usable()
             self.cleaner.load()
+        except BrokerStartError:
+            self._abandon()
+            raise
         except OSError as error:
             self._abandon()
             raise BrokerStartError(
@@ -142,6 +147,10 @@ class LogManager:
                 if not name.startswith(".") and name != "lost+found":
                     logger.warning("%s is not the folder of a partition and is ignored", path)
                 continue
+            if folder not in self.folders.for_partitions and name != METADATA_LOG:
+                raise StorageError(
+                    f"{path} is in the folder of metadata.log.dir, which is none of log.dirs; add the folder to log.dirs, or move the partition"
+                )
             checkpoints = Checkpoints(
                 clean=folder.was_clean,
                 log_start_offset=starts.get(key, 0),

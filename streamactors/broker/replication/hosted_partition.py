@@ -199,7 +199,7 @@ class HostedPartition:
         """Append a client's batch if this broker leads and, for acks -1, enough replicas are in sync. Raises BrokerError."""
         state = self.state
         if self.deleted or state.leader != self._node.node_id:
-            raise NotLeader
+            raise NotLeader if not self.lost else StorageError(f"{self}: its data folder has failed")
         if acks == ALL_REPLICAS and len(self.isr) < state.min_insync_replicas:
             raise NotEnoughReplicas
         return self.append(records, now_ms)

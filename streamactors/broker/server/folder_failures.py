@@ -31,9 +31,11 @@ class FolderFailures:
         """Take the partitions of a folder offline, or end the broker with the folder of the metadata log. On any thread; it does not wait."""
         assert folder.failure is not None
         why = folder.failure.strerror or folder.failure
-        if folder is self._node.logs.folders.first:
+        folders = self._node.logs.folders
+        if folder is folders.first or not folders.usable:
+            which = "has the metadata log" if folder is folders.first else "is the last one that worked"
             self._end(
-                f"broker {self._node.node_id} ends, because its data folder {folder.path}, which has the metadata log, has failed: {why}; "
+                f"broker {self._node.node_id} ends, because its data folder {folder.path}, which {which}, has failed: {why}; "
                 "repair the disk and start the broker again"
             )
             return

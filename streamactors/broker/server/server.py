@@ -279,6 +279,7 @@ class Broker:
         logs = LogManager(
             self._folder,
             others=[each for each in self.config.data_folders if each != self._folder],
+            metadata_apart=self.config.metadata_apart,
             default_config=LogConfig(),
             config=ManagerConfig.of(self.config),
             node_id=self.config.effective_node_id,

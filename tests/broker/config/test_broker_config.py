@@ -125,7 +125,6 @@ def test_kafkas_own_kraft_properties_start() -> None:
         ({"controller.quorum.voters": "7@a:1"}, "is not among them"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "controller 1 is named twice"),
         ({"controller.quorum.voters": "1@a:1,2-b:1"}, "id@host:port"),
-        ({"log.dirs": "/a,/b", "metadata.log.dir": "/c"}, "it must be one of log.dirs"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(settings: dict[str, object], complaint: str) -> None:

@@ -191,6 +191,40 @@ def test_the_folder_of_the_metadata_log_can_be_named(folders: tuple[Path, Path])
         assert not (folders[0] / "__cluster_metadata-0").exists()
 
 
+def test_the_metadata_log_can_be_apart(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    apart = tmp_path / "metadata"
+    settings = {"log.dirs": ",".join(map(str, folders)), "metadata.log.dir": str(apart)}
+    for _ in range(2):
+        with LiveBroker(apart, settings) as live, live.client() as client:
+            if "orders" not in live.node.metadata.image.topics:
+                live.create_topic("orders", partitions=4)
+            assert [len(partitions_in(each)) for each in (apart, *folders)] == [0, 2, 2]
+            assert (apart / "__cluster_metadata-0").exists()
+            assert [each.log_dir for each in client.call(35, 4, {"topics": None}).results] == [*map(str, folders)]
+            topics = [{"name": "orders", "partitions": [0]}]
+            answer = client.call(34, 2, {"dirs": [{"path": str(apart), "topics": topics}]})
+            assert answer.results[0].partitions[0].error_code == ErrorCode.LOG_DIR_NOT_FOUND
+            ids = {each.directory_id for each in live.node.logs.folders.all[1:]}
+            assert set(live.node.metadata.image.brokers[live.node.node_id].log_dirs) == ids
+
+
+def test_a_broker_does_not_start_without_a_folder_for_partitions(folders: tuple[Path, Path]) -> None:
+    folders[1].write_text("no folder")
+    settings = {"log.dirs": str(folders[1]), "metadata.log.dir": str(folders[0])}
+    with pytest.raises(BrokerStartError, match="no data folder for partitions can be used"):
+        LiveBroker(folders[0], settings).broker.start()
+
+
+def test_partitions_in_a_folder_for_metadata_alone_are_refused(folders: tuple[Path, Path]) -> None:
+    with broker_of(folders[0]) as live:
+        live.create_topic("orders")
+    settings = {"log.dirs": str(folders[1]), "metadata.log.dir": str(folders[0])}
+    with pytest.raises(
+        BrokerStartError, match=r"orders-0 is in the folder of metadata\.log\.dir, which is none of log\.dirs"
+    ):
+        LiveBroker(folders[0], settings).broker.start()
+
+
 def test_a_partition_in_two_folders_is_refused(folders: tuple[Path, Path]) -> None:
     with broker_of(*folders) as live, live.client() as client:
         live.create_topic("orders", partitions=1)
