@@ -24,6 +24,10 @@ class Topics(TopologyTopics):
 
     def __init__(self, sources: Mapping[str, Source[Any, Any]], semantics: Semantics = "strict") -> None:
         super().__init__(semantics)
+        if not isinstance(sources, Mapping):
+            raise BuildError(
+                f"Topics.in_memory: the sources are {sources!r}; give a dict of them by the names of their topics"
+            )
         for name, source in sources.items():
             if not isinstance(source, Source):
                 raise BuildError(f"Topics.in_memory: {name!r} is {source!r}; give a Source of Records")
@@ -46,8 +50,9 @@ class Topics(TopologyTopics):
         Completes when: all sources have completed, and what the end closes is out.   Cancels when: downstream cancels."""
         if not isinstance(result, TopologyStream | TopologyTable) or result.topology is not self.topology:
             raise BuildError(f"topics.source: {result!r} is no stream or table of this topology")
-        result.to(_RESULT)
-        outputs = self.outputs(idle_after=idle_after).filter(lambda output: output.topic == _RESULT)
+        name = f"{_RESULT}-{len(self.topology.nodes)}"  # each source has its own
+        result.to(name)
+        outputs = self.outputs(idle_after=idle_after).filter(lambda output: output.topic == name)
         return outputs.map(lambda output: output.record)
 
     def outputs(self, *, idle_after: Duration | None = None) -> Source[Any, Any]:

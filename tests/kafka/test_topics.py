@@ -288,3 +288,13 @@ def test_a_new_store_beside_the_changelog_of_a_store_that_is_gone_is_told(cluste
     assert "belongs to no step" not in caplog.text
     run("after")
     assert "renames-before-changelog belongs to no step of this run, and renames-after-changelog is new" in caplog.text
+
+
+def test_a_second_source_of_a_topology_is_refused() -> None:
+    # The first source gave the rows of both.
+    topics = Consumer.topics(ConsumerSettings("localhost:1", "g"))
+    orders = topics.stream("orders")
+    topics.source(orders)
+    topics.source(orders)
+    with pytest.raises(BuildError, match=r"topics\.source: this topology has the source of another stream already"):
+        topics.source(topics.stream("payments"))

@@ -34,7 +34,6 @@ from streamactors.windows.definitions.blueprint import Intake, Semantics
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.edges import Output
-from streamactors.windows.topology.nodes.record_nodes import SinkNode
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
 from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
@@ -69,6 +68,7 @@ class KafkaTopics(TopologyTopics):
         self._producer = producer
         self._source_of = read
         self._bounded = bounded
+        self._emitted: TopologyStream | TopologyTable | None = None  # the stream or table of `source`
 
     def source(
         self, result: TopologyStream | TopologyTable, *, idle_after: Duration | None = None
@@ -79,7 +79,14 @@ class KafkaTopics(TopologyTopics):
         done the rows. `idle_after`: as in windowed_by."""
         if not isinstance(result, TopologyStream | TopologyTable) or result.topology is not self.topology:
             raise BuildError(f"topics.source: {result!r} is no stream or table of this topology")
-        result.to(RESULT)
+        if self._emitted is None:
+            self._emitted = result
+            result.to(RESULT)
+        elif self._emitted is not result:
+            raise BuildError(
+                "topics.source: this topology has the source of another stream already, and it runs whole; write other streams with to(topic), "
+                "or build another topology with Consumer.topics, in another group"
+            )
         outputs, _ = self._outputs(idle_after)
         return outputs.map(lambda output: output.record)
 
@@ -129,7 +136,7 @@ class KafkaTopics(TopologyTopics):
         read = source.map(rows.read).named("read topics")
         outputs: Any = read._via(stage) if topology.late is None else read._fan_out(stage, topology.late)
         writer: Sink[Any, Any] | None = self._writer(rows)
-        if any(isinstance(node, SinkNode) and node.topic == RESULT for node in topology.nodes):
+        if self._emitted is not None:
             outputs = outputs.divert_to(writer, lambda output: output.topic != RESULT)
             writer = None
         begin = self._beginning(settings, names, internal, tables, factory)

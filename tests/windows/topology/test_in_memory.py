@@ -113,3 +113,16 @@ def test_a_join_with_the_wrong_side_names_the_right_one(join, said):
     topics = Topics.in_memory({"a": Source.empty(), "b": Source.empty()})
     with pytest.raises(BuildError, match=re.escape(said)):
         join(topics)
+
+
+def test_each_source_of_a_topology_gives_the_rows_of_its_own_stream() -> None:
+    # Every source gave the rows of all of them, and those of a stream that was asked for twice twice.
+    topics = Topics.in_memory({"web": rows(("1", "ada", 1)), "app": rows(("2", "bob", 2))})
+    web, app = topics.stream("web"), topics.stream("app")
+    sources = [topics.source(web), topics.source(app), topics.source(web)]
+    assert [listed(source) for source in sources] == [[("1", "ada", 1)], [("2", "bob", 2)], [("1", "ada", 1)]]
+
+
+def test_sources_of_a_topology_that_have_no_names_are_refused() -> None:
+    with pytest.raises(BuildError, match=r"Topics\.in_memory: the sources are \[1\]; give a dict"):
+        Topics.in_memory([1])  # type: ignore[arg-type]
