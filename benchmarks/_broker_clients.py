@@ -323,9 +323,15 @@ def flood(servers: str, frame: bytes, depth: int, requests: int) -> float:
 def many_connections(servers: str, frames: list[bytes], seconds: float) -> tuple[float, list[float]]:
     """One connection per frame, each with one request in flight; return (requests per second in all, latencies in
     ms)."""
+    return connections_to([(servers, frame) for frame in frames], seconds)
+
+
+def connections_to(asked: list[tuple[str, bytes]], seconds: float) -> tuple[float, list[float]]:
+    """`many_connections` with an address for each frame."""
+    frames = [frame for _, frame in asked]
     selector = selectors.DefaultSelector()
     socks = []
-    for frame in frames:
+    for servers, frame in asked:
         sock = connect(servers)
         first_produce(sock, frame)
         socks.append(sock)
