@@ -14,6 +14,7 @@ from streamactors.engine.island.run import runs_of
 from streamactors.errors import BuildError
 from streamactors.stages.hubs.broadcast_hub import Exchange
 from streamactors.testing import TestSink, TestSource
+from tests.actors.eventually import eventually
 
 LAW = settings(max_examples=25)
 
@@ -270,6 +271,19 @@ def test_what_a_consumer_leaves_is_routed_again(system):
     assert second.expect_next_n(2) == [1, 2]
     probe.send_complete()
     second.expect_complete()
+
+
+def test_what_a_consumer_of_a_completed_hub_leaves_is_dropped_and_told(system, caplog):
+    probe, source = TestSource.probe().to_mat(PartitionHub.sink(lambda size, x: 0), Keep.both).run(system)
+    consumer = probed(source, system)
+    consumer.request(1)
+    probe.send_next(0)
+    assert consumer.expect_next() == 0
+    for i in (1, 2):
+        probe.send_next(i)
+    probe.send_complete()
+    consumer.cancel()
+    eventually(lambda: "a consumer of a completed PartitionHub has cancelled: 2 elements" in caplog.text)
 
 
 def test_an_index_too_large_fails_all_and_names_the_element(system):

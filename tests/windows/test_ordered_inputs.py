@@ -311,3 +311,15 @@ def test_while_rows_are_held_the_next_ones_come_in_together(timeless: ActorSyste
         send(bench, RIGHT, 5_000)
         assert [x for x in seen(bench) if isinstance(x, int)] == list(range(3_001))[:demand]
         bench.cancel()
+
+
+@given(st.lists(st.lists(st.integers(0, 20)), min_size=3, max_size=4), st.integers(1, 4))
+def test_rows_of_three_inputs_come_in_order_and_never_more_than_asked_for(times: list[list[int]], most: int) -> None:
+    order = HeadTimeOrder(list(range(len(times))), 0)
+    for name, stamps in enumerate(times):
+        order.add(name, [Record(name, 1, at) for at in sorted(stamps)])
+    taken: list[int] = []
+    while piece := order.take(0, most, wait=False):
+        assert len(piece) <= most
+        taken += [each.timestamp for each in piece]
+    assert taken == sorted(at for stamps in times for at in stamps)
