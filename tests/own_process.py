@@ -10,6 +10,7 @@ import atexit
 import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,25 +29,30 @@ _warm: list[subprocess.Popen[str]] = []
 
 
 def _end() -> None:
-    for process in _warm:
-        with process:  # a child of a fork may hold the input open: its end would not be seen
-            process.kill()
+    while _warm:
+        with _warm.pop() as process:  # its child, which runs a test, holds the input open: it goes as well
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def run_apart(node: str, environment: dict[str, str]) -> tuple[int, str]:
     """Run one test in a process of its own; return pytest's exit code and what it printed."""
     if not _warm:
         command = [sys.executable, "-m", "tests.warm_process"]
-        _warm.append(subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        pipe = subprocess.PIPE
+        _warm.append(subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True))
         atexit.register(_end)
     with tempfile.NamedTemporaryFile("r", prefix="own-process-") as output:
         asked, answers = _warm[0].stdin, _warm[0].stdout
         assert asked is not None
         assert answers is not None
-        asked.write(json.dumps({"node": node, "environment": environment, "output": output.name}) + "\n")
-        asked.flush()
-        answer = answers.readline()
-        assert answer, f"the process that forks for {node} has ended"
+        try:
+            asked.write(json.dumps({"node": node, "environment": environment, "output": output.name}) + "\n")
+            asked.flush()
+            answer = answers.readline()
+            assert answer, f"the process that forks for {node} has ended"
+        except BaseException:  # a limit of time: the next test must not read the answer of this one
+            _end()
+            raise
         return int(answer), output.read()
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.own_process import INSIDE, own_process
+from tests.own_process import INSIDE, own_process, run_apart
 
 HERE = os.getpid()
 OUTSIDE = INSIDE not in os.environ
@@ -39,3 +42,32 @@ def test_its_failure_is_told_with_its_story(monkeypatch, tmp_path):
             fails()
     finally:
         copy.unlink()
+
+
+@pytest.mark.skipif(not OUTSIDE, reason="the test that hangs is asked for from outside")
+def test_a_test_that_is_given_up_leaves_no_answer_for_the_next_one(tmp_path):
+    copy = Path(__file__).with_name("test_own_process_that_hangs.py")
+    copy.write_text("import time\n\n\ndef test_hangs():\n    time.sleep(600)\n\n\ndef test_is_quick():\n    pass\n")
+    environment = {**os.environ, INSIDE: "1"}
+    try:
+        with pytest.raises(TimeoutError), limit_of(3):
+            run_apart(f"tests/{copy.name}::test_hangs", environment)
+        assert run_apart(f"tests/{copy.name}::test_is_quick", environment)[0] == 0
+    finally:
+        copy.unlink()
+
+
+@contextmanager
+def limit_of(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the block when its time is over, as the limit of a test does."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, over)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.signal(signal.SIGALRM, before)

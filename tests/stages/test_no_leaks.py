@@ -117,6 +117,7 @@ def settled(system):
 
 
 @own_process
+@pytest.mark.timeout(400)  # 20 s on a quiet machine
 def test_hundreds_of_runs_of_each_leave_nothing_behind():
     for name in CASES:
         check(name, 150)
