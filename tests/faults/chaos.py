@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
@@ -35,6 +37,7 @@ from tests.faults.workload import QUIET, RESETS, TOPIC, Run
 from tests.history import Partition, check
 
 ROOT = Path(__file__).resolve().parents[2]
+RED_ROUNDS = ROOT / "out" / "chaos"
 PARTITIONS, COPY, COUNTS = 3, "copy", "counts"
 CONFIG = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
@@ -140,11 +143,14 @@ class Workers:
         ]
 
     def judge(self) -> list[str]:
-        """Wait until everything was written; return the partitions whose rows are not the model's."""
+        """Wait until everything was written; return the partitions whose rows are not the model's.
+
+        Results are read before their input. A write whose producer gave up may become visible now; read the other way round, its result would
+        be one too many."""
         give_up = time.monotonic() + 90
-        wanted = {n: self._model(rows) for n, rows in rows_of(self._servers, TOPIC).items()}
         while True:
             written = {n: [value for value, _ in rows] for n, rows in rows_of(self._servers, self._target).items()}
+            wanted = {n: self._model(rows) for n, rows in rows_of(self._servers, TOPIC).items()}
             differ = [
                 f"{self._target}, partition {n}: {_difference(wanted[n], written[n])}"
                 for n in wanted
@@ -174,7 +180,9 @@ def _difference(wanted: list[bytes], written: list[bytes]) -> str:
     times = Counter(written)
     twice = [value for value, n in times.items() if n > 1]
     missing = [value for value in wanted if value not in times]
-    return f"{len(wanted)} wanted, {len(written)} written, missing {missing[:5]}, twice {twice[:5]}"
+    model = set(wanted)
+    unknown = [value for value in times if value not in model]
+    return f"{len(wanted)} wanted, {len(written)} written, missing {missing[:5]}, twice {twice[:5]}, in no model {unknown[:40]}"
 
 
 def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: int = 1) -> tuple[list[str], str]:
@@ -210,6 +218,10 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
         finally:
             for pair in workers:
                 pair.close()
+        if wrong and not os.environ.get("CHAOS_BUG"):
+            with suppress(shutil.Error):  # the brokers are alive: what is gone when it is copied is not missed
+                shutil.copytree(folder, RED_ROUNDS / str(seed), dirs_exist_ok=True)
+            wrong.append(f"the data folders and what the processes said: {RED_ROUNDS / str(seed)}")
         return wrong, f"{run.acknowledged()} acknowledged; {trouble}"
 
 
