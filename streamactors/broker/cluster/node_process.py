@@ -104,12 +104,16 @@ class NodeProcess:
             self.child.await_followed()
 
 
+_DICE: Final = random.SystemRandom()
+"""A test runner seeds `random` alike in each of its processes; all of them would choose the same ports at the same time."""
+
+
 def free_port(kept: Container[int] = (), in_a_row: int = 1) -> int:
     """Return the first of `in_a_row` consecutive ports of the loopback interface. No process listens on them, and none is `kept`.
 
     Raises BrokerStartError."""
     for _ in range(_TRIES):
-        first = random.choice(_PORTS)
+        first = _DICE.choice(_PORTS)
         if all(_is_free(port, kept) for port in range(first, first + in_a_row)):
             return first
     raise BrokerStartError(f"no free port was found between {_PORTS.start} and {_PORTS.stop}")

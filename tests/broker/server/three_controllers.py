@@ -33,7 +33,9 @@ class ThreeControllers:
 
     def __init__(self, folder: Path, *, roles: str = "broker,controller", **settings: Any) -> None:
         self.folder = folder
-        self.ports = {node: free_port() for node in (1, 2, 3)}
+        self.ports: dict[int, int] = {}
+        for node in (1, 2, 3):
+            self.ports[node] = free_port(self.ports.values())
         self.nodes: dict[int, LiveBroker] = {}
         self.settings = {
             **QUICK,
