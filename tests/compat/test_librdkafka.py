@@ -31,7 +31,7 @@ THREE_REPLICAS = ("0103-transactions.c", "0107-topic_recreate.c")
 
 
 class Brokers(Protocol):
-    """Whoever serves the tests."""
+    """The brokers that serve the tests."""
 
     @property
     def bootstrap_servers(self) -> str: ...

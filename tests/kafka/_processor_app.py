@@ -31,7 +31,7 @@ def main(bootstrap: str, group: str, member: str, state: str, source: str, targe
         "earliest",
         properties={"session.timeout.ms": 6_000, "group.instance.id": member, "heartbeat.interval.ms": 300},
         max_poll_records=100,
-        revoke_timeout_ms=40_000,  # as in _joins_app.py: nobody starts a member again that has ended with an error
+        revoke_timeout_ms=40_000,  # as in _joins_app.py: a member that has ended with an error is not started again
     )
     producer = ProducerSettings(bootstrap, transactional_id=f"{group}-{member}", commit_interval_ms=50)
     topics = Consumer.topics(

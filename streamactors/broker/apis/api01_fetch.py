@@ -65,7 +65,7 @@ def handle(request: Request) -> Any:
         rack=message.rack_id if by_consumer and request.node.config.replica_selector_class == RACK_AWARE else "",
     )
     if message.replica_id >= 0:
-        # Else a follower gets a large batch in five pieces, and the leader's other work comes between them.
+        # With the send buffer of clients, a large batch leaves in five pieces, and other work of the leader comes between them.
         request.connection.take_at_once(request.node.config.replica_fetch_max_bytes)
         note_follower(request.node, topics, message.replica_id, message.replica_epoch)
         _hold_back(request, topics)

@@ -1,7 +1,8 @@
 """UpdateFeatures: the cluster gets other levels of its features (KIP-584, KIP-778).
 
 Versions: 0-2 (1 the kind of the change and validation alone, 2 one error for all).   Authorised: ALTER CLUSTER.
-Errors: INVALID_UPDATE_VERSION, NOT_CONTROLLER.   Differs from Apache Kafka: nothing."""
+Errors: INVALID_UPDATE_VERSION, NOT_CONTROLLER.
+Differs from Apache Kafka: a controller that was alone when kraft.version became 1 takes further voters only after its next start."""
 
 from __future__ import annotations
 

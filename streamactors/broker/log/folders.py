@@ -15,11 +15,10 @@ from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log import logger
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.log.meta_properties import MetaProperties
 
 METADATA_LOG: Final = "__cluster_metadata-0"
-UNASSIGNED: Final = uuid.UUID(int=1)
-"""The folder of a replica whose broker has not chosen one."""
 
 
 class Folders:
@@ -142,7 +141,7 @@ class Folders:
 
     def may_have_failed(self, directory_id: uuid.UUID | None) -> bool:
         """Whether the replica that the metadata has in this folder may be in one that has failed; the ids of some are not known."""
-        if len(self.working) == len(self.all) or directory_id == UNASSIGNED:
+        if len(self.working) == len(self.all) or directory_id == UNASSIGNED_FOLDER:
             return False
         return all(each.directory_id != directory_id for each in self.working)
 

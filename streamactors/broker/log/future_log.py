@@ -83,7 +83,7 @@ class FutureLog:
         if future.end_offset == end:
             return 0
         with current.read(future.end_offset, READ_AT_ONCE, end) as piece:
-            data = bytearray(piece.read())
+            data = piece.read()
         base_offset = int.from_bytes(data[:8], "big", signed=True) if data else end
         if base_offset < future.end_offset:  # the log starts in the middle of a batch
             future.truncation.truncate_fully_and_start_at(base_offset, now_ms)
@@ -101,7 +101,7 @@ class FutureLog:
     def replace(self, renamed: Path, now_ms: int) -> PartitionLog:
         """Take the place of the current log, whose folder is `renamed` and can be removed. Return the new log.
 
-        No one may append meanwhile. Raises BrokerError or OSError, and then the current log is as before."""
+        The caller keeps all appends away meanwhile. Raises BrokerError or OSError, and then the current log is as before."""
         current, future = self.current, self.log
         with current.lock:
             current.check_online()
@@ -119,9 +119,8 @@ class FutureLog:
                 with suppress(OSError):
                     self._disk.remove_directory(path)
                 raise
-            current.recovery_point = (
-                current.end_offset
-            )  # the copy is on the disk: appends that wait for a flush are done
+            # The copy is on the disk, so the appends that wait for a flush are done.
+            current.recovery_point = current.end_offset
             current.flusher.finish()
             with suppress(OSError):  # its disk has failed: the marker stays, and a later start deletes the old log
                 current.delete(renamed)

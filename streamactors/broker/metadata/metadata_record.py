@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, NamedTuple
 
+from streamactors.broker.log.folder_ids import OPEN_FOLDERS
 from streamactors.broker.protocol.record_schema import (
     BOOLEAN,
     INT8,
@@ -27,8 +28,6 @@ from streamactors.broker.protocol.record_schema import (
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
-OPEN_FOLDERS: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
-"""The ids that stand for no data folder: not known, and not chosen yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 CLOSE: Final = 1 << 20
-"""A copy that lacks at most so many bytes takes the place of the log: the rest is copied while nobody appends."""
+"""When at most this many bytes are left to copy, the data plane copies them and replaces the log. Appends wait meanwhile."""
 
 
 class MovePhase(Enum):

@@ -1,8 +1,8 @@
 """Moves replicas of this broker from one of its data folders to another, as AlterReplicaLogDirs asks (KIP-113).
 
-Owner: the data plane. The rules are in `folder_move_state`, the copy is `log.future_log`. Steps of a copy run on a helper thread, one at a time. The
-replacement runs on the data plane, because nobody may append meanwhile: it copies and syncs the last records and renames two folders. A move that a stop of the
-broker interrupts begins anew at its next start."""
+Owner: the data plane. The rules are in `folder_move_state`, the copy is `log.future_log`. Steps of a copy run on a helper thread, one at a time.
+The replacement runs on the data plane, so that no append comes between: it copies and syncs the last records and renames two folders. A move
+that a stop of the broker interrupts begins anew at the next start."""
 
 from __future__ import annotations
 

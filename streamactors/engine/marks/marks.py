@@ -129,7 +129,9 @@ class Epochs:
         return self._first + len(self._counts) - 1
 
     def leave(self, token: int) -> list[Mark]:
-        """An element has left and will not come back; return the marks that pass now."""
+        """An element has left and will not come back; return the marks that pass now. A token from before `all` is ignored."""
+        if token < self._first:
+            return []
         self._counts[token - self._first] -= 1
         return self._ripe()
 
@@ -140,8 +142,9 @@ class Epochs:
         return self._ripe()
 
     def all(self) -> list[Mark]:
-        """Remove every mark and return them in order: nothing is inside any more."""
+        """Remove every mark and return them in order. The elements that are inside count no more, also when they leave later."""
         ripe = list(self._marks)
+        self._first += len(self._counts)
         self._marks.clear()
         self._counts = deque([0])
         return ripe

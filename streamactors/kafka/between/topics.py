@@ -91,8 +91,9 @@ class KafkaTopics(TopologyTopics):
         return outputs.map(lambda output: output.record)
 
     def graph(self, *, idle_after: Duration | None = None) -> Any:
-        """The whole topology as a runnable graph, for what it writes with `to`; run() returns its Control, whose `completion` is the
-        result: it fails with the error that has ended the topology. The error is logged, too."""
+        """The whole topology as a runnable graph, for what it writes with `to`. run() returns its Control.
+
+        `control.completion` is done when the topology has ended; it fails with the topology's error, which is also logged."""
         outputs, writer = self._outputs(idle_after)
         return outputs.to_mat(Sink.ignore() if writer is None else writer, self._completing)
 

@@ -104,7 +104,7 @@ def test_the_leader_is_the_one_whose_folder_works_when_the_other_comes_back_firs
     with cluster.brokers[2].client() as client:
         disks[2].fail(second_folder(cluster, 2))
         produced(client)
-    wait_until(lambda: cluster.partition("orders").leader == -1, "nobody leads")
+    wait_until(lambda: cluster.partition("orders").leader == -1, "the partition has no leader")
     cluster.join(3)
     assert cluster.partition("orders").leader == -1  # broker 3 may lack records
     cluster.stop(2)

@@ -23,7 +23,7 @@ from tests.broker.log.test_state_machine import PROFILE, CompactedLogMachine, Lo
 
 
 class Moving(LogMachine):
-    """The histories of a log, with a copy that begins, goes on, is dropped and takes the place of the log at any time."""
+    """Random histories of a log and its copy. At any time the copy begins, continues, is dropped, or replaces the log."""
 
     future: FutureLog | None = None
 

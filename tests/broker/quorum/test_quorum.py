@@ -140,7 +140,7 @@ class World(Scheduler):
             if len(leading) == 1:
                 return leading[0]
             self.run(self.now + 10)
-        raise AssertionError("nobody leads")
+        raise AssertionError("the partition has no leader")
 
     def pass_ms(self, ms: float) -> None:
         self.run(self.now + ms)

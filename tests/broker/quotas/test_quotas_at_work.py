@@ -49,6 +49,13 @@ def set_quota(broker: LiveBroker, entity: dict[str, str | None], **values: float
         assert alter(admin, entity, values) == [(0, None)]
 
 
+def write_ten_batches(broker: LiveBroker, clock: VirtualClock) -> None:
+    """Write ten batches of 2,000 bytes as a client without a quota."""
+    with client_of(broker, "writer") as writer:
+        for _ in range(10):
+            produced(writer, clock, 2_000)
+
+
 @pytest.mark.parametrize("version", [3, 9])
 def test_a_producer_above_its_quota_is_told_and_not_read_for_that_time(
     broker: LiveBroker, clock: VirtualClock, version: int
@@ -80,9 +87,7 @@ def test_a_producer_without_acknowledgements_is_held_back_too(broker: LiveBroker
 def test_a_consumer_above_its_quota_gets_an_empty_answer_and_the_records_later(
     broker: LiveBroker, clock: VirtualClock
 ) -> None:
-    with client_of(broker, "writer") as writer:
-        for _ in range(10):
-            produced(writer, clock, 2_000)
+    write_ten_batches(broker, clock)
     set_quota(broker, {"user": "ANONYMOUS"}, consumer_byte_rate=1_000)
     with client_of(broker, "reader") as reader:
         first = reader.call(1, 12, fetch_body(topic="orders", offset=0))
@@ -101,9 +106,7 @@ def test_a_consumer_above_its_quota_gets_an_empty_answer_and_the_records_later(
 def test_an_empty_answer_of_the_quota_names_the_session_and_none_that_it_would_have_opened(
     broker: LiveBroker, clock: VirtualClock
 ) -> None:
-    with client_of(broker, "writer") as writer:
-        for _ in range(10):
-            produced(writer, clock, 2_000)
+    write_ten_batches(broker, clock)
     set_quota(broker, {"client-id": "reader"}, consumer_byte_rate=1_000)
     with client_of(broker, "reader") as reader:
         opened = reader.call(1, 12, fetch_body(topic="orders", session_id=0, session_epoch=0))

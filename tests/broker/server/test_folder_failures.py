@@ -81,7 +81,7 @@ def test_only_the_partitions_of_the_failed_folder_are_offline(
         assert fetched(client, "in-1", 1)[0] == STORAGE
         assert produced(client, "in-0") == 0
         assert fetched(client, "in-0") == (0, 2)
-        wait_until(lambda: leader_of(live, "in-1") == -1, "the metadata say that nobody leads the partition")
+        wait_until(lambda: leader_of(live, "in-1") == -1, "the partition has no leader in the metadata")
         assert leader_of(live, "in-0") == live.node.node_id
         described = {each.log_dir: each for each in client.call(35, 4, {"topics": None}).results}
         assert described[str(two.folders[1])].error_code == STORAGE

@@ -124,7 +124,7 @@ def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
         return f"{prefix}Can't downgrade to a newer version."
     if name == KRAFT_VERSION:
         if level < now:
-            return f"{prefix}A log that names its voters goes on to name them: kraft.version is never downgraded."
+            return f"{prefix}kraft.version cannot be downgraded: the metadata log names its voters already."
         why = facts.kraft_obstacle() if level > now else None
         return None if why is None else f"{prefix}The voters cannot be named in the metadata log, because {why}."
     levels = {**facts.image.features, name: level}

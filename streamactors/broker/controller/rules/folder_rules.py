@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import Final
 
 from streamactors.broker.controller.cluster_command import AssignReplicas, FoldersFailed, ReplicasAssigned
 from streamactors.broker.controller.command import Facts, Outcome, Plan
@@ -20,11 +19,9 @@ from streamactors.broker.controller.rules.election_rules import (
 )
 from streamactors.broker.controller.rules.elr_rules import min_isr_of
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.folder_ids import UNKNOWN_FOLDER
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
-
-UNKNOWN_FOLDER: Final = uuid.UUID(int=0)
-"""The folder of a replica whose broker has not said where it is."""
 
 
 def assign_replicas(facts: Facts, command: AssignReplicas) -> Plan:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 from streamactors.broker.controller.command import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -27,6 +26,7 @@ from streamactors.broker.controller.rules.election_rules import alive_in
 from streamactors.broker.controller.rules.placement import over_racks, place
 from streamactors.broker.controller.rules.plan_configs import check_topic_settings
 from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
 from streamactors.broker.metadata.metadata_record import (
     TOPIC_RESOURCE,
@@ -39,8 +39,6 @@ from streamactors.broker.metadata.metadata_record import (
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC, check_topic_name, metric_name
 from streamactors.broker.quotas.mutations import Spend
 
-UNASSIGNED: Final = uuid.UUID(int=1)
-"""The data folder of a replica whose broker has not chosen one (KIP-858)."""
 TOO_MANY = "Excessively large number of partitions per request."
 
 
@@ -287,7 +285,7 @@ def directories_of(image: MetadataImage, replicas: Sequence[int]) -> tuple[uuid.
     folders = [image.brokers[each].log_dirs if each in image.brokers else () for each in replicas]
     if not any(folders):
         return ()
-    return tuple(each[0] if len(each) == 1 else UNASSIGNED for each in folders)
+    return tuple(each[0] if len(each) == 1 else UNASSIGNED_FOLDER for each in folders)
 
 
 def _find(facts: Facts, topic: str | uuid.UUID) -> TopicImage | None:

@@ -11,8 +11,9 @@ from streamactors.broker.controller.cluster_command import Move, Reassign
 from streamactors.broker.controller.command import Facts, Outcome, Plan
 from streamactors.broker.controller.rules.election_rules import Alive, alive_in, elect, leaders_in
 from streamactors.broker.controller.rules.elr_rules import eligible, min_isr_of, with_eligible
-from streamactors.broker.controller.rules.plan_topics import UNASSIGNED, check_replicas, directories_of
+from streamactors.broker.controller.rules.plan_topics import check_replicas, directories_of
 from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 
@@ -151,4 +152,4 @@ def _directories(before: PartitionRecord, after: PartitionRecord, image: Metadat
     folders = {**added, **known}
     if not folders:
         return None
-    return tuple(folders.get(each, UNASSIGNED) for each in after.replicas)
+    return tuple(folders.get(each, UNASSIGNED_FOLDER) for each in after.replicas)

@@ -173,7 +173,7 @@ class ChangelogTopics:
                     )
 
     def _tell_of_renamed(self, missing: Iterable[str], known: Iterable[str]) -> None:
-        """A store that is new beside a changelog without a step may have been renamed. Or a step was replaced: no error."""
+        """Warn of a new store beside a changelog without a step: the store may have been renamed. A step may also have been replaced, so this is no error."""
         wanted = set(self._of_run())
         for topic in missing:
             group = topic.removesuffix(f"{self._stores[topic]}-changelog")
@@ -182,8 +182,8 @@ class ChangelogTopics:
             ]
             if left and topic.endswith(f"{self._stores[topic]}-changelog"):
                 _log.warning(
-                    "changelog %s belongs to no step of this run, and %s is new: if the step was renamed, its state is left behind; give it "
-                    "the name that it had, or delete the topic that nobody needs",
+                    "changelog %s belongs to no step of this run, and %s is new. If a step was renamed, its state is left behind: give the step "
+                    "its former name. If the changelog belongs to another group, all is well",
                     ", ".join(sorted(left)[:5]),
                     topic,
                 )

@@ -35,7 +35,7 @@ def opened(cache: SessionCache, replica_id: int, partitions: int, now_ms: float)
         ((0, 1), (CONSUMER, 9), 1, False),
         ((0, 1), (7, 9), 1, False),
         ((0, 9), (CONSUMER, 1), SAFE_MS, False),
-        ((0, 9), (CONSUMER, 1), SAFE_MS + 1, True),  # nobody has used it for long
+        ((0, 9), (CONSUMER, 1), SAFE_MS + 1, True),  # unused for longer than SAFE_MS
     ],
 )
 def test_a_session_takes_the_place_of_one_that_counts_less(

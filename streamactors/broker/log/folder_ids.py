@@ -1,0 +1,12 @@
+"""The ids that stand for no data folder, as in Apache Kafka's DirectoryId (KIP-858)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+UNKNOWN_FOLDER: Final = uuid.UUID(int=0)
+"""The folder of a replica whose broker has not said where it is."""
+UNASSIGNED_FOLDER: Final = uuid.UUID(int=1)
+"""The folder of a replica whose broker has not chosen one."""
+OPEN_FOLDERS: Final = frozenset({UNKNOWN_FOLDER, UNASSIGNED_FOLDER})
