@@ -187,9 +187,10 @@ class Query:
     def __init__(self, error: Exception | None) -> None:
         self._error = error
 
-    def awaitTermination(self) -> None:
+    def awaitTermination(self, timeout: float) -> bool:
         if self._error is not None:
             raise self._error
+        return True
 
     def stop(self) -> None:
         pass

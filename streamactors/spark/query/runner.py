@@ -30,6 +30,9 @@ RETRIES: Final = 10
 LOOK_S: Final = 0.005
 """Between two triggers without records Spark rests for 10 ms."""
 
+SESSION_LOOK_S: Final = 1
+"""A query asks so often whether its session has been stopped."""
+
 _STARTING: Final = threading.Lock()
 """PySpark starts its callback server with the first query: two queries at once would start two, and one of them would never be called."""
 
@@ -139,7 +142,17 @@ class QueryRunner:
         if stop:
             self._stop(query)
         try:
-            query.awaitTermination()
+            while not query.awaitTermination(SESSION_LOOK_S):
+                if (
+                    self._spark.sparkContext._jsc is None
+                ):  # stop() of the session; without rows the query would not notice
+                    self._stop(query)
+                    raise SparkQueryFailed(
+                        "the Spark session was stopped while the query ran; run the graph again with another session, it goes on at the "
+                        "checkpoint"
+                    )
+        except SparkQueryFailed:
+            raise
         except Exception as raised:
             if NO_WORKER not in str(raised) or self._user_error is not None or self._stopping or attempt >= RETRIES:
                 raise
