@@ -145,7 +145,7 @@ class QueryRunner:
             while not query.awaitTermination(SESSION_LOOK_S):
                 if (
                     self._spark.sparkContext._jsc is None
-                ):  # stop() of the session; without rows the query would not notice
+                ):  # without rows the query does not notice that its session was stopped
                     self._stop(query)
                     raise SparkQueryFailed(
                         "the Spark session was stopped while the query ran; run the graph again with another session, it goes on at the "
