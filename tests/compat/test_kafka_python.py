@@ -39,7 +39,7 @@ def run_at(bootstrap_servers: str, folder: Path) -> dict[str, str]:
     ran = run(
         [
             *(sys.executable, "-m", "pytest", "-q", "--tb=native", "-o", "addopts=", f"--junitxml={report}"),
-            *("-p", "no:logging", "-p", "no:streamactors", "-p", "no:cacheprovider"),
+            *("-p", "no:logging", "-p", "no:streamactors", "-p", "no:cacheprovider", "-p", "no:randomly"),
             *("--timeout=60", "--timeout-method=signal", *SUITE),
         ],
         folder=source,

@@ -65,7 +65,7 @@ def test_three_voters_are_named_and_then_changed(tmp_path: Path) -> None:
             assert update(client, 1) == (0, None)
             code, why = update(client, 0, kind=2)
             assert code == ErrorCode.INVALID_UPDATE_VERSION
-            assert "never downgraded" in str(why)
+            assert "cannot be downgraded" in str(why)
         removed = next(node for node in (1, 2, 3) if node != cluster.leader())
         with cluster.client(cluster.leader()) as client:
             assert client.call(81, 0, key(cluster, removed)).error_code == 0
