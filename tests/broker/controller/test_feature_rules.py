@@ -57,7 +57,9 @@ def test_the_quorum_says_whether_its_log_can_name_the_voters() -> None:
     assert made.answer.message.endswith("because controller 2 is silent.")
     back = UpdateFeatures((FeatureUpdate("kraft.version", 0, SAFE_DOWNGRADE),))
     made = update_features(now._replace(kraft_version=1), back)
-    assert made.answer.message.endswith("kraft.version cannot be downgraded: the metadata log names its voters already.")
+    assert made.answer.message.endswith(
+        "kraft.version cannot be downgraded: the metadata log names its voters already."
+    )
 
 
 def test_controllers_count_too() -> None:
