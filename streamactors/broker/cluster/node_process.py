@@ -4,9 +4,7 @@ Owner: `SeveralBrokers`. A node keeps its address and its folder when it is star
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import socket
 from collections.abc import Container, Mapping
 from pathlib import Path
@@ -92,15 +90,15 @@ class NodeProcess:
         child.close()
 
     def pause(self) -> None:
-        """Stop the process's threads, with SIGSTOP; its connections stay open."""
-        os.kill(self.child.pid, signal.SIGSTOP)
+        """Stop the process's threads, with SIGSTOP. Returns when they have stopped; the connections stay open."""
+        self.child.pause()
         self._paused = True
 
     def resume(self) -> None:
         """Let a paused process continue. Returns when the process has cut and healed its links as it was told during the pause."""
         if self._paused:
             self._paused = False
-            os.kill(self.child.pid, signal.SIGCONT)
+            self.child.resume()
             self.child.await_followed()
 
 

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -100,6 +101,17 @@ class ChildBroker:
     def exit_code(self) -> int | None:
         """The exit code of the process, None while it runs. A signal N ends it with -N."""
         return self._process.poll()
+
+    def pause(self) -> None:
+        """Stop every thread of the process, with SIGSTOP. Returns when they have stopped, or when the process has ended.
+
+        The kernel only notes a signal at first. A thread that has a CPU goes on until another one has taken the signal."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let the threads of a paused process go on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End the process at once; its folder stays as it is."""
