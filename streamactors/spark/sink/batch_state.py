@@ -3,8 +3,10 @@
 Rows come in chunks; a mark ends a segment. A batch is a range between two marks: some whole segments in their order. Spark has at most one
 batch at a time; meanwhile the next one is gathered.
 
-    waiting ──begin(start)──────────────────────────► giving ──end of input, all acknowledged──► over
-       └─────begin(start, until)──► repeating ──every partition at its `until`──► giving
+    WAITING ──begin(start)──────────────────────────► GIVING
+       └─────begin(start, until)──► REPEATING ──every partition at its `until`──► GIVING
+
+GIVING is the last phase. The state is `over` when the input has ended and Spark has acknowledged every batch.
 
 Positions are named by text, as in Spark's offset log: "0/flights-2" is partition flights-2 of the run's first source."""
 
@@ -176,7 +178,9 @@ class BatchState:
     # ── questions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def room(self, target: int) -> int:
-        """Return how many rows may still be gathered for the next batch of `target` rows. Without a mark so far it is at least one."""
+        """Return how many rows may still be gathered for the next batch of `target` rows. The batch that Spark has does not count.
+
+        While no mark has come there is always room, because a batch ends at a mark: at least one row, and at least as many as came so far."""
         if self.phase is BatchPhase.WAITING or self.input_over:
             return 0
         if self.phase is BatchPhase.REPEATING:

@@ -142,6 +142,8 @@ class Batches:
                     if fresh:
                         self._given_at = time.monotonic()
                         self._empty_since = None
+                        # the batch was full -> the island looked, saw no room and asked for nothing -> the cut made room for the next one
+                        self._changed()
                     return batch
                 left = deadline - time.monotonic()
                 if left <= 0 or state.over:
