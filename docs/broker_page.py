@@ -35,14 +35,16 @@ INTRODUCTION = """\
 In general:
 
 - One node, or one of several; controllers may be streamactors nodes, nodes of Apache Kafka or both. TLS is by PEM files, SASL by SCRAM,
-  PLAIN and OAUTHBEARER. Settings for what is missing are refused by name, or accepted without effect if they only tune.
+  PLAIN and OAUTHBEARER.
 - The broker listens on loopback (`localhost:9092`) by default; Apache Kafka listens on every interface.
 - Batches are checked by header and CRC, and record by record only in compacted topics or with `record.validation=full`.
 - If `compression.type` is a codec, a batch of another codec is compressed again after the check of its header; lz4 has one level.
 - Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
 - A request may have 250,000 elements of arrays in total, 127 tagged fields in a struct and 64 KiB in a string; Apache Kafka only
   limits strings, to 32 KiB. The answer to a refused batch names the first 1,000 bad records.
-- Settings of features that this broker does not have (security, tiered storage, plug-ins) are refused; other unknown broker settings are kept with a warning.
+- Settings of security, tiered storage and plug-ins that this broker does not have are refused by name. Settings of other missing features, KIP-848
+  groups and share groups among them, are accepted with a warning and [have no effect](#accepted-without-effect). Other unknown broker settings
+  are kept with a warning.
 - `Cluster()` turns the rebalance delay off and gives the internal topics 4 partitions each.
 
 By API:

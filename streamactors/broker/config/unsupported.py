@@ -23,7 +23,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests request.timeout.ms
             server.max.startup.time.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
             transaction.state.log.load.buffer.size unstable.api.versions.enable unstable.feature.versions.enable""",
-        "the defaults of Apache Kafka are built in, and replication is not throttled": """
+        "the defaults of Apache Kafka are built in": """
             alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
             controller.performance.always.log.threshold.ms
             controller.performance.sample.period.ms controller.quorum.append.linger.ms

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.actors.dispatching.timing_wheel import Timer
+from streamactors.broker.controller.rules.feature_rules import SUPPORTED
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.membership import lifecycle_state as lifecycle
 from streamactors.broker.membership.lifecycle_state import Life, LifecyclePhase, Times
-from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
-from streamactors.broker.metadata.metadata_record import Endpoint, Feature
+from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.outgoing.channel import (
     REQUEST_TIMEOUT_MS,
     Buffers,
@@ -35,12 +36,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("streamactors.broker.membership")
 
-SUPPORTED_FEATURES: Final = (
-    Feature(METADATA_VERSION, 7, 27),
-    Feature("eligible.leader.replicas.version", 0, 1),
-    Feature("kraft.version", 0, 1),
-)
-"""A level is named only if all of it is implemented."""
+REGISTERED_FEATURES: Final = tuple(each for each in SUPPORTED if each.max_level > 0)
+"""The features that a broker registers with: without those whose only level is 0, which no cluster can have on."""
 BROKER_REGISTRATION: Final = (62, 4)
 BROKER_HEARTBEAT: Final = (63, 1)
 
@@ -238,7 +235,7 @@ class Lifecycle:
             ],
             "features": [
                 {"name": each.name, "min_supported_version": each.min_level, "max_supported_version": each.max_level}
-                for each in SUPPORTED_FEATURES
+                for each in REGISTERED_FEATURES
             ],
             "rack": self._node.config.broker_rack,
             "log_dirs": list(self._node.logs.folders.ids),
@@ -263,7 +260,7 @@ class Lifecycle:
 
     def _why_failed(self, error: ErrorCode) -> str:
         if error is ErrorCode.UNSUPPORTED_VERSION and self._controller is not None:
-            ours = {each.name: each for each in SUPPORTED_FEATURES}
+            ours = {each.name: each for each in REGISTERED_FEATURES}
             missing = [
                 f"{name}={level}"
                 for name, level in sorted(self._controller.peer_features.items())
