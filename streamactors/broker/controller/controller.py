@@ -27,12 +27,12 @@ from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
 from streamactors.broker.controller.ended_process import when_ended
 from streamactors.broker.controller.metadata_log import MetadataLog
+from streamactors.broker.controller.own_replica import OwnReplica, no_leader
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
 from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, first_features
 from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.registration import new_topic_id, own_registration
 from streamactors.broker.controller.self_registration import SelfRegistration
-from streamactors.broker.controller.voter import Voter, no_leader
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
 from streamactors.broker.helpers import Outcome as Done
 from streamactors.broker.helpers import call_on
@@ -69,7 +69,7 @@ class Controller:
         None if none is known, and the epoch."""
         self._leads_others = leads_others
         self._on_leader = on_leader
-        self._voter: Voter | None = None
+        self._replica: OwnReplica | None = None
         self._followed: Future[None] = Future()
         self._duties: Duties | None = None
         self._registration: SelfRegistration | None = None
@@ -102,8 +102,8 @@ class Controller:
         self._check_identity()
         node = self._node
         self._metadata = metadata = MetadataLog.open(node.logs, node.clock.wall_ms)
-        self._voter = Voter(node, self._dispatcher, metadata, self)
-        self._quorum = self._voter.quorum
+        self._replica = OwnReplica(node, self._dispatcher, metadata, self)
+        self._quorum = self._replica.quorum
         self._registered = self._on_leader is not None
         if self._leads_others:
             self._duties = Duties(
@@ -123,12 +123,12 @@ class Controller:
                 look_at=self._look_at,
             )
         if self._on_leader is not None:
-            self._registration = SelfRegistration(node, self._dispatcher, self._voter, self._submit_own)
+            self._registration = SelfRegistration(node, self._dispatcher, self._replica, self._submit_own)
         call_on(self._dispatcher, self._quorum.start)
 
     def address_of(self, controller: int | None) -> tuple[str, int] | None:
         """Return where a controller listens, None if that is not known. On the controller's thread."""
-        return None if self._voter is None else self._voter.address_of(controller)
+        return None if self._replica is None else self._replica.address_of(controller)
 
     def await_leader(self, within_s: float) -> None:
         """Wait until the quorum has a leader, and this node follows its metadata. Raises BrokerStartError."""
@@ -208,7 +208,7 @@ class Controller:
     def stop(self) -> None:
         """End the controller's thread; waiting commands are dropped with their connections."""
         if self._dispatcher.running:
-            for part in (self._duties, self._registration, self._voter):
+            for part in (self._duties, self._registration, self._replica):
                 if part is not None:
                     call_on(self._dispatcher, part.stop)
         self._dispatcher.stop()
@@ -267,8 +267,8 @@ class Controller:
             _log.exception("%s", self._broken)
 
     def _carry_out(self, command: Command, reply: Reply) -> None:
-        assert self._voter is not None
-        if self._voter.carry_out(command, reply, {} if self._duties is None else self._duties.replicas):
+        assert self._replica is not None
+        if self._replica.carry_out(command, reply, {} if self._duties is None else self._duties.replicas):
             return
         if not self._active:
             self._refuse(command, reply, _NOT_CONTROLLER)
@@ -277,8 +277,8 @@ class Controller:
             return
         try:
             made = plan(self.facts(), command)
-            if isinstance(command, UpdateFeatures) and not made.answer.code and self._voter.upgrades(command):
-                self._voter.upgrade(lambda changed: self._upgraded(changed, made, reply))
+            if isinstance(command, UpdateFeatures) and not made.answer.code and self._replica.upgrades(command):
+                self._replica.upgrade(lambda changed: self._upgraded(changed, made, reply))
                 return
             self.write(made, reply, command)
         except BrokerError as error:
@@ -304,7 +304,7 @@ class Controller:
             new_topic_id=new_topic_id,
             placement_start=random.randrange(max(len(self._newest.brokers), 1)),
             kraft_version=0 if node.voters is None else 1,
-            kraft_obstacle=(lambda: None) if self._voter is None else self._voter.obstacle,
+            kraft_obstacle=(lambda: None) if self._replica is None else self._replica.obstacle,
         )
 
     def write(self, made: Plan, reply: Reply, command: Command | None = None) -> None:
@@ -414,8 +414,8 @@ class Controller:
         assert metadata is not None
         assert quorum is not None
         metadata.commit(high_watermark)
-        if self._voter is not None:
-            self._voter.committed(high_watermark)
+        if self._replica is not None:
+            self._replica.committed(high_watermark)
         self._committed = high_watermark
         self._follow()
 
@@ -460,8 +460,8 @@ class Controller:
     def leader_changed(self, leader: int | None, epoch: int) -> None:
         """End the duties of a controller that leads no longer (see `quorum.Handler`)."""
         assert self._quorum is not None
-        assert self._voter is not None
-        self._voter.leader_changed()
+        assert self._replica is not None
+        self._replica.leader_changed()
         if self._on_leader is not None:
             self._on_leader(leader, epoch)
         if not self._active:

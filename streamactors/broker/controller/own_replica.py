@@ -24,8 +24,7 @@ from streamactors.broker.quorum.raft.raft_messages import Answer
 from streamactors.broker.quorum.raft.raft_wire import Sender
 from streamactors.broker.quorum.raft.roles import Timing
 from streamactors.broker.quorum.voter_requests import Changed, Update, VoterRequests
-from streamactors.broker.quorum.voter_set import KraftVersions, VoterEndpoint, VoterSet
-from streamactors.broker.quorum.voter_set import Voter as VoterEntry
+from streamactors.broker.quorum.voter_set import KraftVersions, Voter, VoterEndpoint, VoterSet
 from streamactors.broker.runtime import Runtime
 
 _API_VERSIONS: Final = (18, 4)
@@ -33,7 +32,7 @@ _UPDATE_VOTER: Final = (82, 0)
 _KRAFT: Final = "kraft.version"
 
 
-class Voter:
+class OwnReplica:
     """The replica and its connections."""
 
     def __init__(self, node: Runtime, dispatcher: Dispatcher, metadata: MetadataLog, handler: Handler) -> None:
@@ -123,7 +122,7 @@ class Voter:
     def upgrade(self, then: Callable[[Changed], object]) -> None:
         """Have the log name its voters; `then` is called when that is committed."""
         own = self.own_entry()
-        assert isinstance(own, VoterEntry)
+        assert isinstance(own, Voter)
         self.requests.upgrade(own, then)
 
     def view(self, others: Mapping[int, Replica]) -> QuorumView:
@@ -157,7 +156,7 @@ class Voter:
         if voters is not None:
             self._channels.use(voters.addresses(self._node.to_controllers.listener))
 
-    def _ask_levels(self, voter: VoterEntry, then: Callable[[KraftVersions | None], object]) -> None:
+    def _ask_levels(self, voter: Voter, then: Callable[[KraftVersions | None], object]) -> None:
         """Ask a node that may become a voter for the levels of kraft.version that it supports."""
 
         def answered(answer: ChannelAnswer) -> None:
@@ -180,7 +179,7 @@ class Voter:
         leader = self.quorum.leader
         if before is None or endpoint is None or leader is None or self._telling or not endpoint[2]:
             return
-        own = VoterEntry(before.node_id, before.directory_id, (VoterEndpoint(*endpoint),))
+        own = Voter(before.node_id, before.directory_id, (VoterEndpoint(*endpoint),))
         if own == before or before.directory_id != self._channels.sender.directory_id:
             return
         self._tell(own, leader)
@@ -195,7 +194,7 @@ class Voter:
             return
         self._tell(own, leader)
 
-    def own_entry(self) -> VoterEntry | str:
+    def own_entry(self) -> Voter | str:
         """Return this node as the log names its voters; a text says why it cannot."""
         node_id, directory_id = self._node.node_id, self._node.logs.properties.directory_id
         spec = controller_spec(self._node.config)
@@ -203,11 +202,9 @@ class Voter:
             return f"controller {node_id} has no listener with a fixed port for other controllers"
         if directory_id is None:
             return f"the data folder of controller {node_id} has no id"
-        return VoterEntry(
-            node_id, directory_id, (VoterEndpoint(spec.name, spec.advertised_host, spec.advertised_port),)
-        )
+        return Voter(node_id, directory_id, (VoterEndpoint(spec.name, spec.advertised_host, spec.advertised_port),))
 
-    def _tell(self, own: VoterEntry, leader: int) -> None:
+    def _tell(self, own: Voter, leader: int) -> None:
         self._telling = True
         epoch = self.quorum.epoch
         if leader == self._node.node_id:

@@ -13,9 +13,9 @@ from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.config.listeners import controller_spec
 from streamactors.broker.controller.cluster_command import RegisterController
 from streamactors.broker.controller.command import Command
+from streamactors.broker.controller.own_replica import OwnReplica
 from streamactors.broker.controller.rules.feature_rules import SUPPORTED
 from streamactors.broker.controller.rules.plan_partitions import FIRST_WITH_CONTROLLERS
-from streamactors.broker.controller.voter import Voter
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import ControllerRegistration, Endpoint
 from streamactors.broker.runtime import Runtime
@@ -29,11 +29,11 @@ class SelfRegistration:
     """See the module. `submit` carries out a command on this node, for when it leads."""
 
     def __init__(
-        self, node: Runtime, dispatcher: Dispatcher, voter: Voter, submit: Callable[[Command], object]
+        self, node: Runtime, dispatcher: Dispatcher, replica: OwnReplica, submit: Callable[[Command], object]
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher
-        self._voter = voter
+        self._replica = replica
         self._submit = submit
         self._incarnation = uuid.uuid4()
         self._image = MetadataImage()
@@ -57,11 +57,11 @@ class SelfRegistration:
 
     def _ask(self) -> None:
         self._timer = self._dispatcher.call_later(RETRY_MS, self._again)
-        leader = self._voter.quorum.leader
+        leader = self._replica.quorum.leader
         if leader == self._node.node_id:
             self._submit(RegisterController(self._registration()))
         elif leader is not None:
-            self._voter.ask(leader, CONTROLLER_REGISTRATION, _body(self._registration()), lambda _: None)
+            self._replica.ask(leader, CONTROLLER_REGISTRATION, _body(self._registration()), lambda _: None)
 
     def _again(self) -> None:
         self._timer = None

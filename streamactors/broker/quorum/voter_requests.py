@@ -1,6 +1,6 @@
 """Requests to change the voters of the quorum: each is checked, carried out by the leader, and answered when the change is committed.
 
-Owner: the node's `Voter`, on the controller's thread. Which change is allowed now is decided by the pure rules in `voter_changes`.
+Owner: the controller's `OwnReplica`, on the controller's thread. Which change is allowed now is decided by the pure rules in `voter_changes`.
 Source: KIP-853; errors and texts: Apache Kafka 4.1."""
 
 from __future__ import annotations

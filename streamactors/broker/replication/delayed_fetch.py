@@ -1,10 +1,11 @@
 """A fetch that waits for enough records or for its timeout (Kafka's DelayedFetch).
 
-Owner: the data plane. It completes when the records between its offsets and the high watermark (or the last stable offset)
-reach min.bytes, or when a partition can only return an error. The partitions are read after it completes.
+Owner: the data plane. It completes when the records between its offsets and the bound of its reader (`ReadLimits.bound`) reach min.bytes,
+or when a partition can only return an error. The bound is the high watermark for consumers, the last stable offset for those that read
+committed records, and the log end for followers. The partitions are read after the fetch completes.
 
-Woken by `HostedPartition`: an append or flush that moves the high watermark, and a change of the leader or a deletion; also by its own
-deadline, and by the end of its connection. The fetch of a session waits under the session, and looks only at the partitions that were touched."""
+Woken by `HostedPartition`: an append (followers read beyond the high watermark), a move of the high watermark, a change of the leader, a
+deletion; also by its own deadline, and by the end of its connection. The fetch of a session waits under the session, and looks only at the partitions that were touched."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class HostedPartition:
         if self.is_leader and state.leader_epoch > before.leader_epoch:
             self.log.assign_leader_epoch(state.leader_epoch)
         self._take_role()
-        self.raise_high_watermark()
+        self.update_high_watermark()
         self.changed()
 
     def _take_role(self) -> None:
@@ -191,7 +191,7 @@ class HostedPartition:
         if log.high_watermark > before:
             self._high_watermark_moved()
         elif self.leader_state is not None:
-            self.raise_high_watermark()
+            self.update_high_watermark()
             self._wake_fetches()  # followers read beyond the high watermark
         return result
 
@@ -216,8 +216,8 @@ class HostedPartition:
         """Whether the answer waits for a flush: of this append, or of an earlier one that holds the high watermark back."""
         return result.flush_required or self.log.sole_replica
 
-    def raise_high_watermark(self) -> None:
-        """Raise the high watermark to its limit and complete the requests that wait for it.
+    def update_high_watermark(self) -> None:
+        """Compute how far the high watermark may go, raise it there and complete the requests that wait for it.
 
         With other replicas only a leader raises it, as far as their fetches allow."""
         log, leading = self.log, self.leader_state
@@ -244,7 +244,7 @@ class HostedPartition:
             raise NotLeader
         if not leading.fetched(replica, broker_epoch, offset, self.log.end_offset, node.clock.now_ms()):
             raise NotLeader
-        self.raise_high_watermark()
+        self.update_high_watermark()
         if replica not in leading.isr:
             proposal = leading.growth(replica, self.log.high_watermark, node.replication.eligible)
             if proposal is not None:
@@ -265,7 +265,7 @@ class HostedPartition:
         if error:
             self.changed()
         else:
-            self.raise_high_watermark()
+            self.update_high_watermark()
 
     def changed(self) -> None:
         """Check the requests that wait for this partition."""
@@ -304,7 +304,7 @@ class HostedPartition:
         """Go on with the same log in another data folder."""
         self.log = log
         self._take_role()
-        self.raise_high_watermark()
+        self.update_high_watermark()
         self.changed()
 
     def lose(self) -> None:

@@ -26,7 +26,7 @@ _CERTAINLY_NOT: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERA
 
 
 class AnswerLike(Protocol):
-    """An answer of the controller, or the error in its place: `network.channel.Answer`."""
+    """An answer of the controller, or the error in its place: `network.outgoing.channel.ChannelAnswer`."""
 
     @property
     def value(self) -> Any: ...
@@ -146,5 +146,5 @@ def _settle(partition: HostedPartition, proposal: Proposal, code: ErrorCode, out
         leading.refused(proposal, certain=True)  # nothing was to be changed
     elif outcome.leader_epoch == leading.epoch:
         leading.learn(leading.replicas, tuple(outcome.isr), outcome.partition_epoch)
-    partition.raise_high_watermark()
+    partition.update_high_watermark()
     partition.changed()

@@ -94,7 +94,7 @@ class PartitionTable:
         partition = HostedPartition(self._node, state, log)
         if partition.is_leader and log.latest_epoch < state.leader_epoch:
             log.assign_leader_epoch(state.leader_epoch)
-        partition.raise_high_watermark()
+        partition.update_high_watermark()
         self._topics.setdefault(state.topic, {})[state.partition] = partition
         self._names[state.topic_id.bytes] = state.topic
         return partition

@@ -86,7 +86,7 @@ class Replicas:
             proposal = leading.shrinkage(partition.log_end_offset, now_ms, self.lag_ms)
             if proposal is not None:
                 self.propose(partition, proposal)
-            partition.raise_high_watermark()  # a follower outside the ISR may have stopped to be waited for
+            partition.update_high_watermark()  # a follower outside the ISR may have stopped to be waited for
 
     # --- for partitions that other brokers lead ---
 

@@ -1,6 +1,6 @@
 """Has a controller take its voters from its metadata log, where the log names them (kraft.version 1), and not from its settings.
 
-Owner: the server, before it opens the folder. What the log names later, the node's `Voter` follows. A controller that the log does not name
+Owner: the server, before it opens the folder. What the log names later, the controller's `OwnReplica` follows. A controller that the log does not name
 reads the log without a vote, and can be added to the voters."""
 
 from __future__ import annotations

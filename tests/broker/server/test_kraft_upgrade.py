@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.cluster.node_process import HOST, free_port
-from streamactors.broker.controller.voter import Voter
+from streamactors.broker.controller.own_replica import OwnReplica
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.launch.storage_format import format_folder
 from streamactors.broker.log.disk import Disk
@@ -100,14 +100,14 @@ def test_the_upgrade_outlives_its_leader(tmp_path: Path) -> None:
 
 
 def test_a_voter_that_has_not_told_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tell = Voter._tell
+    tell = OwnReplica._tell
     silent = {1, 2, 3}
 
-    def telling(voter: Voter, *args: Any) -> None:
-        if voter._node.node_id not in silent:
-            tell(voter, *args)
+    def telling(replica: OwnReplica, *args: Any) -> None:
+        if replica._node.node_id not in silent:
+            tell(replica, *args)
 
-    monkeypatch.setattr(Voter, "_tell", telling)
+    monkeypatch.setattr(OwnReplica, "_tell", telling)
     with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=3_000) as cluster:
         silent.intersection_update([next(node for node in (1, 2, 3) if node != cluster.leader())])
         named = f"controller {min(silent)} has not told the leader the id of its data folder"

@@ -148,7 +148,7 @@ class LeaderAppend:
             if flush_required:
                 required.require(base_offset, end_offset)
             if log.sole_replica and (limit := required.limit(end_offset)) > log.high_watermark:
-                log.raise_high_watermark(limit)
+                log.set_high_watermark(limit)
             start, generation = log.log_start_offset, log.generation
             return _new(
                 AppendResult,

@@ -185,7 +185,7 @@ class LogState:
             pass
         return self.go_offline("append", error)
 
-    def raise_high_watermark(self, offset: int) -> None:
+    def set_high_watermark(self, offset: int) -> None:
         """Set the high watermark to a greater offset."""
         self.high_watermark = offset
         if self.first_unstable is not None:

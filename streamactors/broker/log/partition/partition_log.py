@@ -198,7 +198,7 @@ class PartitionLog(LogState):
             offset = min(offset, self.end_offset)
             if offset <= self.high_watermark:
                 return False
-            self.raise_high_watermark(offset)
+            self.set_high_watermark(offset)
             return True
 
     def assign_leader_epoch(self, epoch: int, like: PartitionLog | None = None) -> None:
