@@ -1,7 +1,7 @@
 """Partition logs on disk, in Apache Kafka's format.
 
 LogManager opens, creates and deletes each PartitionLog. Upkeep and Cleaner work in the background. A PartitionLog is a
-LogState (offsets, SegmentList, LogFolder) and parts that work on it: append, follow, read, truncation, trim, flush. Flusher
+LogCore (offsets, SegmentList, LogFolder) and parts that work on it: append, follow, read, truncation, trim, flush. Flusher
 groups the syncs of one log. log_loader and recovery restore a log after a crash.
 """
 

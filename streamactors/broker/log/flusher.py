@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log import logger
 from streamactors.broker.log.partition.log_append import AppendResult
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.log_flush import LogFlush
-from streamactors.broker.log.partition.log_state import LogState
 
 Done = Callable[[ErrorCode], None]
 Outcome = tuple[Done, ErrorCode]
@@ -123,7 +123,7 @@ class FlushPool:
 class Flusher:
     """The flushes of one log. At most one runs; the next covers everything appended meanwhile."""
 
-    def __init__(self, log: LogState, flush: LogFlush, pool: FlushPool) -> None:
+    def __init__(self, log: LogCore, flush: LogFlush, pool: FlushPool) -> None:
         self._log = log
         self._flush = flush
         self._pool = pool

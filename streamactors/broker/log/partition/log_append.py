@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from streamactors.broker.errors import FencedLeaderEpoch, RecordListTooLarge
-from streamactors.broker.log.partition.log_state import LogState
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.required_flushes import RequiredFlushes
 from streamactors.broker.log.producers.producer_state import BatchMetadata
 from streamactors.broker.records.batch import RecordBatch
@@ -60,7 +60,7 @@ class LeaderAppend:
 
     __slots__ = ("_log", "_required")
 
-    def __init__(self, log: LogState, required: RequiredFlushes) -> None:
+    def __init__(self, log: LogCore, required: RequiredFlushes) -> None:
         self._log = log
         self._required = required
 

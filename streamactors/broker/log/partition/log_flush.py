@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from streamactors.broker.errors import StorageError
 from streamactors.broker.log import logger
 from streamactors.broker.log.disk import LogFile
-from streamactors.broker.log.partition.log_state import LogState
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.log_truncation import LogTruncation
 from streamactors.broker.log.partition.required_flushes import RequiredFlushes
 from streamactors.broker.log.segments.segment import Segment
@@ -39,7 +39,7 @@ class LogFlush:
     __slots__ = ("_clock_ms", "_failures", "_log", "_required", "_truncation")
 
     def __init__(
-        self, log: LogState, required: RequiredFlushes, truncation: LogTruncation, clock_ms: Callable[[], int]
+        self, log: LogCore, required: RequiredFlushes, truncation: LogTruncation, clock_ms: Callable[[], int]
     ) -> None:
         self._log = log
         self._required = required

@@ -1,6 +1,6 @@
 """The folder of one log: its small files, and the list of changes that are not synced yet.
 
-Owner: LogState, under the log's lock. The next flush syncs the listed changes. Every method that writes raises OSError.
+Owner: LogCore, under the log's lock. The next flush syncs the listed changes. Every method that writes raises OSError.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from streamactors.broker.errors import BrokerError, CorruptMessage
 from streamactors.broker.log.partition.log_append import AppendResult
-from streamactors.broker.log.partition.log_state import LogState
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.producers.producer_state import BatchMetadata
 from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.records.control import read_marker
@@ -23,7 +23,7 @@ class FollowerAppend:
 
     __slots__ = ("_log",)
 
-    def __init__(self, log: LogState) -> None:
+    def __init__(self, log: LogCore) -> None:
         self._log = log
 
     def append(self, records: memoryview, now_ms: int) -> AppendResult:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from streamactors.broker.errors import BrokerError, InvalidRequest, OffsetOutOfRange
 from streamactors.broker.log.config import LONG_MAX
 from streamactors.broker.log.disk import LogFile
-from streamactors.broker.log.partition.log_state import LogState
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.segments.scan import read_batch, walk_headers
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.transaction_index import AbortedTransaction
@@ -100,7 +100,7 @@ class LogReader:
 
     __slots__ = ("_files", "_log")
 
-    def __init__(self, log: LogState) -> None:
+    def __init__(self, log: LogCore) -> None:
         self._log = log
         self._files = log.segment_list
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from streamactors.broker.errors import OffsetOutOfRange, PolicyViolation
-from streamactors.broker.log.partition.log_state import LogState
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import CLEANED_SUFFIX, SWAP_SUFFIX
 
@@ -18,7 +18,7 @@ class LogTrim:
 
     __slots__ = ("_log",)
 
-    def __init__(self, log: LogState) -> None:
+    def __init__(self, log: LogCore) -> None:
         self._log = log
 
     def delete_records(self, before: int, now_ms: int) -> int:

@@ -6,7 +6,7 @@ flush truncates unacknowledged records. Source: Kafka's UnifiedLog.
 
 from __future__ import annotations
 
-from streamactors.broker.log.partition.log_state import LogState
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.required_flushes import RequiredFlushes
 from streamactors.broker.log.producers.producer_replay import load_producers
 from streamactors.broker.log.producers.producer_snapshot import snapshot_offsets
@@ -19,7 +19,7 @@ class LogTruncation:
 
     __slots__ = ("_log", "_required")
 
-    def __init__(self, log: LogState, required: RequiredFlushes) -> None:
+    def __init__(self, log: LogCore, required: RequiredFlushes) -> None:
         self._log = log
         self._required = required
 

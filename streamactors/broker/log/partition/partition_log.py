@@ -1,7 +1,7 @@
 """The log of one partition, as the broker's handlers, coordinators and replicas use it.
 
 Owner: LogManager creates, opens and closes it. Thread-safe: each log has one lock, held for microseconds. A PartitionLog is
-the shared state (log_state) plus the parts that work on it: `reader`, `truncation`, `trim` and `flusher` are public;
+the shared state (log_core) plus the parts that work on it: `reader`, `truncation`, `trim` and `flusher` are public;
 append_as_leader and append_as_follower call log_append and log_follow. log_loader opens and recovers a log. The format on
 disk, offsets and errors are Kafka's; docs/broker.md lists the differences.
 """
@@ -18,12 +18,12 @@ from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import Flusher, FlushPool
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_append import AppendResult, LeaderAppend
+from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.log_flush import LogFlush
 from streamactors.broker.log.partition.log_folder import LogFolder
 from streamactors.broker.log.partition.log_follow import FollowerAppend
 from streamactors.broker.log.partition.log_loader import Checkpoints, LoadedLog, load_log
 from streamactors.broker.log.partition.log_read import LogReader, LogSlice
-from streamactors.broker.log.partition.log_state import LogState
 from streamactors.broker.log.partition.log_trim import LogTrim
 from streamactors.broker.log.partition.log_truncation import LogTruncation
 from streamactors.broker.log.partition.required_flushes import RequiredFlushes
@@ -37,7 +37,7 @@ from streamactors.broker.records.validation import AppendOrigin
 NOTHING_KNOWN: Final = Checkpoints()
 
 
-class PartitionLog(LogState):
+class PartitionLog(LogCore):
     """An append-only sequence of records with offsets, in segments on disk."""
 
     __slots__ = (

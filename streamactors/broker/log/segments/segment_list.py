@@ -1,6 +1,6 @@
 """The segments of one log, in order, and the condemned segments that wait for their removal.
 
-Owner: LogState, under the log's lock. The last segment is the active one. Files of removed segments are renamed to .deleted
+Owner: LogCore, under the log's lock. The last segment is the active one. Files of removed segments are renamed to .deleted
 at once and deleted after file.delete.delay.ms, because slices may still be sent from them.
 """
 

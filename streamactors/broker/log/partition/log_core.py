@@ -21,7 +21,7 @@ from streamactors.broker.records.control import EndTransactionMarker
 from streamactors.broker.records.header import CONTROL, TRANSACTIONAL
 
 
-class LogState:
+class LogCore:
     """State that the parts of a log read and change. Slots save two kilobytes per log and half of the attribute access time."""
 
     __slots__ = (
