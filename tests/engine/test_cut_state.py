@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamactors.engine.marks.cut_state import MOVES, CutPhase, CutState, Release, Settle, Stop
-from streamactors.engine.marks.cut_state import Stand as Known
+from streamactors.engine.marks.cut_state import MOVES, CutPhase, CutState, KnownStand, Release, Settle, Stop
 from streamactors.engine.marks.marks import PositionMark
-from streamactors.engine.marks.part_state import PartState, Stand
+from streamactors.engine.marks.part_state import PartStand, PartState
 
 SOURCE = frozenset(("s",))
 Row = tuple[int, int]  # partition, offset
@@ -62,7 +61,7 @@ class SimPart:
 
     @property
     def can_take(self) -> bool:
-        held = self._holds and self.standing.stand is Stand.STOPPED
+        held = self._holds and self.standing.stand is PartStand.STOPPED
         return not held and bool(self._items or (self.input_over and not self.told_end))
 
     def take(self) -> None:
@@ -165,7 +164,7 @@ class Run:
             if part.outbox:
                 found.append(lambda part=part: self.hear(part))
             if part.name == "keeper":
-                self.parts[-1].input_over = part.standing.stand is Stand.OVER or (
+                self.parts[-1].input_over = part.standing.stand is PartStand.OVER or (
                     part.standing.has_given_all and not part.outbox
                 )
         if self.settling is not None:
@@ -182,7 +181,7 @@ class Run:
             rng.choice(choices)()
         assert self.cut.phase is CutPhase.OVER, f"stuck in {self.cut.phase}"
         for part in self.parts:
-            assert part.standing.stand is Stand.OVER
+            assert part.standing.stand is PartStand.OVER
             assert part.written == part.taken
 
 
@@ -226,7 +225,7 @@ class Cuts(RuleBasedStateMachine):
     @rule(data=st.data(), finished=st.booleans())
     def a_part_leaves(self, data: Any, finished: bool) -> None:
         part = data.draw(st.sampled_from(self.run.parts))
-        over, settled = self.run.cut.is_over, part.standing.stand is Stand.OVER
+        over, settled = self.run.cut.is_over, part.standing.stand is PartStand.OVER
         if finished and not part.standing.has_given_all:
             return  # only the last entries may be committed without waiting
         must_abort = self.run.cut.left(part, finished=finished)
@@ -272,7 +271,7 @@ class Cuts(RuleBasedStateMachine):
     def nobody_writes_on_while_a_target_is_being_committed(self) -> None:
         if hasattr(self, "run") and self.run.cut.phase in (CutPhase.SETTLING, CutPhase.COMMITTING):
             stands = [known.stand for known in self.run.cut._parts.values()]
-            assert all(stand in (Known.STOPPED, Known.ENDED, Known.SETTLED) for stand in stands)
+            assert all(stand in (KnownStand.STOPPED, KnownStand.ENDED, KnownStand.SETTLED) for stand in stands)
 
     def teardown(self) -> None:
         if hasattr(self, "run") and not self.failed:

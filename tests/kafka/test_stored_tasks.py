@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.changelogs.task_state import KeptState, TaskState
+from streamactors.kafka.between.changelogs.stored_tasks import KeptState, StoredTasks
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
@@ -25,7 +25,7 @@ class Changelog:
     def __init__(self):
         tasks = SimpleNamespace(changelog_settings={}, time_first=False)
         settings = ConsumerSettings("localhost:1", "g")
-        self.state = TaskState(KeptState(settings, "app", {"store": "log"}, tasks, SimpleNamespace(), list))
+        self.state = StoredTasks(KeptState(settings, "app", {"store": "log"}, tasks, SimpleNamespace(), list))
         self.end = 0
         self.restored()
 
@@ -130,7 +130,7 @@ def test_standby_copies_that_cannot_follow_are_told_and_tried_again(log, caplog)
 
 def test_a_task_in_memory_has_nothing_to_write_with_a_commit():
     tasks = SimpleNamespace(changelog_settings={}, time_first=False)
-    state = TaskState(KeptState(ConsumerSettings("localhost:1", "g"), "app", {"store": "log"}, tasks, None, list))
+    state = StoredTasks(KeptState(ConsumerSettings("localhost:1", "g"), "app", {"store": "log"}, tasks, None, list))
     cut = state.cut([ProducerRecord("log", b"v", b"k", 0)], [0])
     state.acknowledged(cut, {LOG: 1})
     state.committed([cut])

@@ -52,7 +52,7 @@ class CutPart(Protocol):
     """The part's side of the cut; CutState reads only `carried` and `follows`."""
 
     def cut(self, target: PositionMark) -> None:
-        """Stop at the next mark that is not before `target`."""
+        """Stop at the next mark that is not before `target`: write everything before it, and nothing behind it until `committed`."""
 
     def committed(self) -> None:
         """Everything written up to the mark where the part stands is committed; continue to write."""
@@ -64,7 +64,7 @@ class CutPart(Protocol):
         """Return the sinks that see a mark only when it is committed; the cut cannot wait for them."""
 
 
-class Stand(enum.Enum):
+class KnownStand(enum.Enum):
     """Where a part stands, according to the messages received from it."""
 
     FLOWING = "it writes"
@@ -103,13 +103,13 @@ Effect: TypeAlias = Stop | Settle | Release
 class _Known:
     """The state of a part. `left`: its stage has stopped, so no message reaches it."""
 
-    stand: Stand = Stand.FLOWING
+    stand: KnownStand = KnownStand.FLOWING
     at: PositionMark = field(default_factory=dict)
     left: bool = False
 
     @property
     def stands(self) -> bool:
-        return self.stand not in (Stand.FLOWING, Stand.ASKED)
+        return self.stand not in (KnownStand.FLOWING, KnownStand.ASKED)
 
 
 class CutState:
@@ -141,7 +141,7 @@ class CutState:
     @property
     def ended(self) -> list[CutPart]:
         """The parts whose stream has ended."""
-        return [part for part, known in self._parts.items() if known.stand in (Stand.ENDED, Stand.SETTLED)]
+        return [part for part, known in self._parts.items() if known.stand in (KnownStand.ENDED, KnownStand.SETTLED)]
 
     @property
     def met(self) -> PositionMark | None:
@@ -172,7 +172,7 @@ class CutState:
         known = self._parts[part]
         if self.is_over:
             return []
-        known.at, known.stand = at, Stand.ENDED if ended else Stand.STOPPED
+        known.at, known.stand = at, KnownStand.ENDED if ended else KnownStand.STOPPED
         effects = self._ask() if self.phase is CutPhase.WRITING else []
         target = self.met
         if target is None or self.phase is not CutPhase.ASKED:
@@ -180,7 +180,7 @@ class CutState:
         late = [
             part
             for part, known in self._parts.items()
-            if known.stand is Stand.STOPPED and is_behind(known.at, target, part.standing.carried)
+            if known.stand is KnownStand.STOPPED and is_behind(known.at, target, part.standing.carried)
         ]
         if late:
             return [self._stop(part, target) for part in late]
@@ -198,12 +198,12 @@ class CutState:
     def committed(self) -> list[Effect]:
         """The target is committed: release the parts."""
         merge_newer(self.committed_at, self.target)
-        released = [part for part, known in self._parts.items() if known.stand is not Stand.SETTLED]
+        released = [part for part, known in self._parts.items() if known.stand is not KnownStand.SETTLED]
         for part in released:
             known = self._parts[part]
-            known.stand = Stand.SETTLED if known.stand is Stand.ENDED else Stand.FLOWING
+            known.stand = KnownStand.SETTLED if known.stand is KnownStand.ENDED else KnownStand.FLOWING
         effects: list[Effect] = [Release(part) for part in released]
-        if all(known.stand is Stand.SETTLED for known in self._parts.values()):
+        if all(known.stand is KnownStand.SETTLED for known in self._parts.values()):
             self._move(CutPhase.OVER)
         elif self._again:
             self._again = False
@@ -217,7 +217,7 @@ class CutState:
         or when the part `finished` (it has handed over its last entries and need not wait for the commit)."""
         known = self._parts.setdefault(part, _Known())
         known.left = True
-        return not (finished or self.is_over or known.stand is Stand.SETTLED)
+        return not (finished or self.is_over or known.stand is KnownStand.SETTLED)
 
     def abort(self) -> list[CutPart]:
         """The run has failed. Return the parts to notify; none when the cut was over before."""
@@ -241,9 +241,9 @@ class CutState:
         return [
             self._stop(part, {})
             for part, known in self._parts.items()
-            if known.stand is Stand.FLOWING and not part.standing.follows
+            if known.stand is KnownStand.FLOWING and not part.standing.follows
         ]
 
     def _stop(self, part: CutPart, target: PositionMark) -> Effect:
-        self._parts[part].stand = Stand.ASKED
+        self._parts[part].stand = KnownStand.ASKED
         return Stop(part, target)

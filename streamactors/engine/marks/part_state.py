@@ -18,7 +18,7 @@ from typing import Any
 from streamactors.engine.marks.marks import NOWHERE, Key, PositionMark, is_behind, merge_newer
 
 
-class Stand(enum.Enum):
+class PartStand(enum.Enum):
     """Where the part stands."""
 
     FLOWING = "elements and marks pass"
@@ -33,7 +33,7 @@ class PartState:
     def __init__(self, carried: frozenset[Any]) -> None:
         self.carried = carried
         self.follows = False  # every mark is a cut: another part before it passes no others
-        self.stand = Stand.FLOWING
+        self.stand = PartStand.FLOWING
         self.at: PositionMark = {}  # everything before it was taken, and nothing behind it while `_clean`
         self.stopped_at: PositionMark = {}
         self.ended = False
@@ -45,9 +45,9 @@ class PartState:
 
     def ask(self, target: PositionMark) -> None:
         """Stop at the next mark that is not before `target`."""
-        if self.stand is Stand.OVER or (self.stand is Stand.STOPPED and (self._last or not target)):
+        if self.stand is PartStand.OVER or (self.stand is PartStand.STOPPED and (self._last or not target)):
             return
-        self.stand, self._target = Stand.ASKED, target
+        self.stand, self._target = PartStand.ASKED, target
 
     def took(self) -> None:
         """Elements were taken: the part is between two marks."""
@@ -61,26 +61,26 @@ class PartState:
                 self.overtaken.add(key)
         merge_newer(self.at, mark)
         self._clean = True
-        if self.follows and self.stand is Stand.FLOWING:
+        if self.follows and self.stand is PartStand.FLOWING:
             self.ask({})
 
     def end(self) -> None:
         """The stream has ended: no element follows those behind the last mark."""
         self.ended = self._clean = True
-        if self.stand is Stand.FLOWING:
+        if self.stand is PartStand.FLOWING:
             self.ask({})
 
     @property
     def may_stop(self) -> bool:
         """True when the part was asked, and stands at a mark that is not before the target, or at the end of its stream."""
-        if self.stand is not Stand.ASKED or not (self._clean or not self.carried):
+        if self.stand is not PartStand.ASKED or not (self._clean or not self.carried):
             return False
         return self.ended or not is_behind(self.at, self._target, self.carried)
 
     def stop(self) -> PositionMark:
         """Stop here; return the mark where the part stands. Only when it `may_stop`."""
         assert self.may_stop
-        self.stand, self._last, self.stopped_at = Stand.STOPPED, self.ended, self.at.copy()
+        self.stand, self._last, self.stopped_at = PartStand.STOPPED, self.ended, self.at.copy()
         return self.stopped_at
 
     @property
@@ -90,9 +90,9 @@ class PartState:
 
     def committed(self) -> bool:
         """Everything written up to the stop is committed. Return False if the part was not stopped."""
-        if self.stand is not Stand.STOPPED:
+        if self.stand is not PartStand.STOPPED:
             return False
-        self.stand = Stand.OVER if self._last else Stand.FLOWING
+        self.stand = PartStand.OVER if self._last else PartStand.FLOWING
         if self.ended and not self._last:
             self.ask({})
         return True

@@ -1,15 +1,15 @@
 """The keeper of a windowed stage's state: when its entries are written, which marks pass, what a new partition waits for.
 
-Position marks stop here. When the stage is asked to stop (each commit interval), the next mark passes behind the results so far, and the
-entries of everything that changed since the last stop are written (`engine/marks/part_state.py`). Unlike a sink, the stage does not hold its
-input meanwhile: rows may change the state, and the next stop writes their entries.
+The keeper takes every position mark and passes on only those of its stops. When the stage is asked to stop (each commit interval), it stops at the
+next mark (`engine/marks/part_state.py`): the entries of everything that changed since the last stop are written, and that mark passes behind the
+results so far. Unlike a sink, the stage does not hold its input meanwhile: rows may change the state, and the next stop writes their entries.
 
-In a transaction the mark passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
+In a transaction the mark of a stop passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
 Without a transaction the mark also passes at once where the source counts what is done: the entries are written when the sinks have done the
 mark, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the
 positions ahead of the state. Where offsets are committed by hand, the mark waits for the entries.
 
-Owner: the stage's island; `cut`, `committed`, `written`, `restored` and `failed` may be called from any thread."""
+Owner: the stage's island; `cut`, `committed`, `handed_over`, `restored` and `failed` may be called from any thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from streamactors.engine.island.connection import Connection, RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import NOWHERE, Assigned, Mark, PositionMark
-from streamactors.engine.marks.part_state import PartState, Stand
+from streamactors.engine.marks.part_state import PartStand, PartState
 from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.operators.window_task import WindowTask
@@ -46,7 +46,7 @@ class KeptStage(RunningStage, Protocol):
 
 
 class Keeper:
-    """See the module. `carried`: the sources whose marks reach the stage. `finished`: the last entries are written."""
+    """See the module. `carried`: the sources whose marks reach the stage. `finished`: the last entries are handed over to a transaction, or are committed."""
 
     def __init__(self, stage: KeptStage) -> None:
         self.stage = stage
@@ -108,16 +108,16 @@ class Keeper:
     # ── from other threads ────────────────────────────────────────────────────────────────────────────────────────
 
     def cut(self, target: PositionMark) -> None:
-        """Let a mark pass that is not before `target`, and write the entries that changed up to it."""
+        """Stop at the next mark that is not before `target`: write the entries that changed up to it. The module says when that mark passes."""
         self.stage.async_callback(self._on_cut).invoke(target)
 
     def committed(self) -> None:
         """The entries written last are committed."""
         self.stage.async_callback(self._on_committed).invoke(None)
 
-    def written(self) -> None:
-        """The last entries are on their way."""
-        self.stage.async_callback(self._on_written).invoke(None)
+    def handed_over(self) -> None:
+        """The last entries are handed over to the open transaction; the stage need not wait for its commit."""
+        self.stage.async_callback(self._on_handed_over).invoke(None)
 
     def restored(self, tasks: dict[Any, WindowTask]) -> None:
         """The tasks of partitions, with their state."""
@@ -173,7 +173,7 @@ class Keeper:
 
     def when_committed(self, read: Callable[[], Callable[[], None]]) -> None:
         """Call `read` on a state that is committed, or that the next cut writes; what it returns is called once that is committed."""
-        if self._untouched and self.standing.stand in (Stand.FLOWING, Stand.OVER):
+        if self._untouched and self.standing.stand in (PartStand.FLOWING, PartStand.OVER):
             read()()
         else:
             self._reads.append(read)
@@ -204,7 +204,7 @@ class Keeper:
         self._answers += [read() for read in reads]
         changelog.write(changes, at, self.standing.has_given_all)
 
-    def _on_written(self, _: None) -> None:
+    def _on_handed_over(self, _: None) -> None:
         self.finished = self.standing.has_given_all
         self.stage.drain()
 
@@ -217,7 +217,7 @@ class Keeper:
             answer()
         if not self._changelog.marks_first:
             self.stage.put_mark(self.standing.stopped_at)
-        self.finished = self.standing.stand is Stand.OVER
+        self.finished = self.standing.stand is PartStand.OVER
         self._try_to_stop()
         self.stage.drain()
 

@@ -81,8 +81,8 @@ class StateKeeper(CutPart, Protocol):
     def restored(self, tasks: dict[Any, WindowTask]) -> None:
         """The tasks of partitions, with their state."""
 
-    def written(self) -> None:
-        """The last entries are on their way."""
+    def handed_over(self) -> None:
+        """The last entries are handed over to the open transaction; the stage need not wait for its commit."""
 
 
 class StandbyCopy(NamedTuple):

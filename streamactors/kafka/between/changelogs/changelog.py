@@ -183,7 +183,7 @@ class ChangelogInTransaction(_KafkaChangelog):
             self._cuts.append(self._state.cut(records, numbers))
             self._transaction.write(records)
             if ended:
-                self._keeper.written()
+                self._keeper.handed_over()
             self._transaction.on_reached(self._keeper, at, ended=ended)
 
         self._transaction.post(send)

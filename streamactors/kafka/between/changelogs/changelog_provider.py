@@ -16,8 +16,8 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
 from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
+from streamactors.kafka.between.changelogs.stored_tasks import KeptState
 from streamactors.kafka.between.changelogs.sub_topology_states import SubTopologyStates
-from streamactors.kafka.between.changelogs.task_state import KeptState
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.read_plan import OrderedSource
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition

@@ -308,7 +308,7 @@ def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int | None)
 
 
 def _high_watermarks(client: StreamConsumer, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """A partition of a new topic has no leader for a moment, though the topic is known."""
+    """Return the high watermark of each partition; ask again while a partition of a new topic has no leader. Raises KafkaError."""
     deadline = time.monotonic() + _CREATED_S
     while True:
         try:
@@ -320,7 +320,7 @@ def _high_watermarks(client: StreamConsumer, keys: Sequence[TopicPartition]) -> 
 
 
 def _wait_for(client: StreamConsumer, topics: Sequence[str]) -> None:
-    """A new topic is known a moment after it was created."""
+    """Return when the client knows the topics: a new topic is known a moment after it was created. Raises KafkaError."""
     deadline = time.monotonic() + _CREATED_S
     while missing := [topic for topic in topics if topic not in client.topics()]:
         if time.monotonic() > deadline:

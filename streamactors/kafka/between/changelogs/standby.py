@@ -1,6 +1,6 @@
 """Standby copies: an instance follows the changelogs of the tasks that it does not own, so that it can take one over at once.
 
-Owner: TaskState, on its reading thread. `step` reads what has come, without waiting long; it is called again and again. A task that is assigned to
+Owner: StoredTasks, on its reading thread. `step` reads what has come, without waiting long; it is called again and again. A task that is assigned to
 this instance is released first: its disk is closed, and the restore reads the few entries that are missing."""
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class KeptState:
     """Returns the changelog topics of all stages of the run."""
 
 
-class TaskState:
+class StoredTasks:
     """The state of the tasks of one sub-topology."""
 
     def __init__(self, kept: KeptState) -> None:

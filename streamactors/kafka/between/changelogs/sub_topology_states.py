@@ -1,6 +1,6 @@
-"""The state of all tasks of a stage: one TaskState for each sub-topology.
+"""The state of all tasks of a stage: one StoredTasks for each sub-topology.
 
-Owner: the stage's changelog, as for TaskState. TaskIds names the tasks."""
+Owner: the stage's changelog, as for StoredTasks. TaskIds names the tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamactors.kafka.between.changelogs.task_state import Cut, KeptState, TaskState
+from streamactors.kafka.between.changelogs.stored_tasks import Cut, KeptState, StoredTasks
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.operators.task_ids import TaskIds, partition_of, sub_topology_of
@@ -27,12 +27,12 @@ class SubTopologyStates:
         sub_topologies = kept.tasks.sub_topologies
         self._ids = TaskIds(sub_topologies)
         self._sub_topology_of: dict[str, int] = {}  # by changelog topic
-        self._states: list[TaskState] = []
+        self._states: list[StoredTasks] = []
         for number, tasks in enumerate(sub_topologies):
             topics = {store: kept.topics[store] for store in tasks.changelog_topics(kept.application)}
             self._sub_topology_of |= dict.fromkeys(topics.values(), number)
             self._states.append(
-                TaskState(replace(kept, topics=topics, tasks=tasks, folder=kept.folder if topics else None))
+                StoredTasks(replace(kept, topics=topics, tasks=tasks, folder=kept.folder if topics else None))
             )
 
     def restore(self, partitions: Sequence[TopicPartition]) -> dict[Any, WindowTask]:
