@@ -240,7 +240,9 @@ class ConsumerSettings(ClientSettings):
     """How long a partition stays above `high_bytes` before it is paused."""
 
     max_buffered_bytes: int = field(default=32 << 20, kw_only=True)
-    """The most bytes buffered for all partitions together; also the bound of what waits in the sub-sources of a partitioned source."""
+    """The bytes buffered for all partitions together. A partition is paused above its share of them (of at least 256 KiB) if that is less than
+    `high_bytes`, and all filled partitions are paused when together they hold a quarter more. Also the bound of what waits in the sub-sources of
+    a partitioned source."""
 
     commit_interval_ms: int = field(default=1_000, kw_only=True)
     """The time between two commits of done offsets."""

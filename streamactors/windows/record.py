@@ -189,7 +189,9 @@ class WindowedRecord(_Frozen):
 
 @dataclass(frozen=True, slots=True)
 class LateRecord:
-    """A row that a closed window refused: one LateRecord for each such window, as `dropped-records` counts them."""
+    """A row that came too late: one LateRecord for each closed window that refused it, as `dropped-records` counts them.
+
+    A join with a table and a table have no windows: they refuse a row once, with its timestamp as `start` and `end`."""
 
     record: Record
     """The row."""
@@ -200,7 +202,7 @@ class LateRecord:
     stream_time: int
     """The stream time of the task when the row came."""
     limit: int
-    """Stream time minus the grace period. A window [start, end) is closed when its end is at or before `limit`, a window [start, end]
+    """Stream time minus the grace period (of a table: its history, or `ttl`). A window [start, end) is closed when its end is at or before `limit`, a window [start, end]
     (sessions, sliding windows) when its end is before `limit`."""
 
     @property

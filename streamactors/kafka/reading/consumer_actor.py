@@ -1,11 +1,16 @@
 """The consumer actor: owns one consumer, polls it, and turns downstream demand into pause and resume. One thread serves it at a time.
 
 consumer_actor   its life: start, failure, close; which message goes to which part
-polling          when to poll and where; delivers to the feeds      consumer_state   buffers and demand
-pausing          when a partition is paused and resumed             rebalances       assigned, revoked, lost
-commits          commits what is done                               offset_tracker   what is delivered, done, committed
-bounded_read     where a bounded read ends                          ending           waits for what is in flight, then closes
-joining          partitions of sources that share the consumer"""
+polling          when to poll and where; delivers to the feeds, tells the client to pause and resume
+consumer_state   buffers and demand
+pausing          decides which partitions are paused and resumed
+commits          commits what is done
+offset_tracker   what is delivered, done, committed
+bounded_read     where a bounded read ends
+ending           waits for what is in flight, then closes
+
+assignment/rebalances   partitions assigned, revoked, lost
+assignment/joining      partitions of sources that share the consumer"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a partition is paused and resumed: the whole rule. No client, clock or thread in here.
+"""When a partition is paused and resumed: the whole rule. It is decided here and carried out in `polling.py`. No client, clock or thread in here.
 
 librdkafka throws away what it has prefetched at every pause. So back-pressure is a hysteresis over the bytes that are buffered per partition:
 
@@ -10,12 +10,13 @@ librdkafka throws away what it has prefetched at every pause. So back-pressure i
 All filled partitions are paused when together they hold a quarter more than `max_buffered_bytes`.
 
 Five other rules keep a partition from being delivered: the user's pause, the look-up of its first offset, a record that is not due yet,
-`max_in_flight`, and a stage that reads several topics in the order of their time. The first three also pause the partition in the client once it has something buffered.
+`max_in_flight`, and a stage that reads several topics in the order of their time. The first three also pause the
+partition in the client when it has had something buffered for the dwell time.
 
 Every assignment begins unpaused. librdkafka keeps the pauses of the assignment before, so `decide` resumes what the client was told to pause and
 what has been assigned again since; not in the rebalance callback, but after the poll. The user's pause survives rebalances.
 No partition is paused before its first record or its end was seen. The consumer actor asks `Pausing.decide` after each poll and tells the
-client the differences (`polling.py`)."""
+client the differences (`Polling._pause_and_resume`)."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class Limits:
 
     @property
     def bound(self) -> int:
-        """The most bytes in all buffers together: a quarter above the limit at which no more is read than polls must."""
+        """The bytes in all buffers together above which all filled partitions are paused."""
         return self.total + self.total // 4
 
     def per_partition(self, partitions: int) -> tuple[int, int]:

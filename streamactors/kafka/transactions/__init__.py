@@ -1,5 +1,7 @@
 """The transaction of a run: one producer for all transactional sinks, and the cuts at which it commits.
 
+What users call, `Transactional.source`, `sink` and `flow`, is in `kafka/round_trips/transactional.py`; it makes the stages of this package.
+
 `transactional_stage.py` writes records and stops at marks; `run_transaction.py` asks every part to stop at one mark, adds the positions and
 commits (the moves: `engine/marks/cut_state.py`). `writes.py` keeps the open transaction's records for the case of a rebalance;
 `ordered_cuts.py` refuses graphs whose parts cannot stop at one position.

@@ -16,7 +16,7 @@ from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Mark, Needs, PositionMark
-from streamactors.engine.marks.part_state import PartState, Stand
+from streamactors.engine.marks.part_state import PartStand, PartState
 from streamactors.engine.stage import NOT_USED
 from streamactors.kafka.client.diagnosis.delivery_errors import is_purged
 from streamactors.kafka.producer_record import Message, MultiMessage, PassThroughMessage, ProducerRecord
@@ -93,7 +93,7 @@ class TransactionalLogic(ProducerLogic):
 
     def _on_cut(self, target: PositionMark) -> None:
         self.standing.ask(target)
-        if self.standing.stand is Stand.ASKED:
+        if self.standing.stand is PartStand.ASKED:
             self.in_.release()
             self._try_to_stop()
         self._move_on()
@@ -145,7 +145,7 @@ class TransactionalLogic(ProducerLogic):
         self._try_to_stop()
 
     def may_complete(self) -> bool:
-        return self.standing.stand is Stand.OVER
+        return self.standing.stand is PartStand.OVER
 
     def _failed(self, failure: Failure) -> bool:
         # aborted -> the records are purged, and the next chunk is refused: the transaction reports the cause

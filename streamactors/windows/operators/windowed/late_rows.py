@@ -1,11 +1,16 @@
-"""Late rows: what the windows do with a row that comes after its window has closed.
+"""Late rows: what an operator does with a row that comes too late for it.
 
-The limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
+Windows: the limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
 [start, end] and a sliding window [start, end], to which their end belongs, are closed when their end is before the limit. A row is late
 for each closed window that it would have updated. Each such window refuses the row: the row changes nothing there, `dropped-records` counts one, the log
 names it (at the 1st, 2nd, 4th, 8th … refusal), and with `windowed_by(…, late=sink)` the sink receives a LateRecord.
-The open windows of the same row are updated as usual. The operators decide which windows are closed: time windows in
-`time_windows.py`, sessions in `session_windows.py`, sliding windows in `sliding_windows.py`."""
+The open windows of the same row are updated as usual. The operators decide what is late: time windows in `time_windows.py`, sessions in
+`session_windows.py`, sliding windows in `sliding_windows.py`.
+
+Joins and tables refuse late rows here, too. In a join of two streams (`windows/joins/stream_stream.py`) the window of a row is the time in which its
+partners lie. The others have no windows, and `start` and `end` of their LateRecords are the row's timestamp: a join with a table that has a grace
+period (`windows/joins/stream_table_grace.py`), an update older than the history of a versioned table (`windows/tables/versioned.py`), an entry whose
+`ttl` is over (`windows/tables/expiring.py`). With Kafka's semantics the join with such a table refuses no late row: it joins the row at once."""
 
 from __future__ import annotations
 
