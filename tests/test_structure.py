@@ -54,6 +54,16 @@ def test_a_library_that_is_loaded_by_name_is_loaded_in_one_package(library: str,
     assert {name for name in loading if not name.startswith(package)} == set()
 
 
+def test_a_state_file_is_pure() -> None:
+    """A file named `*_state.py` holds rules without a clock, a socket, a thread or a logger."""
+    imported = re.compile(
+        r"^\s*(?:import|from) (asyncio|logging|select|socket|threading|time|streamactors\.clock)\b", re.MULTILINE
+    )
+    states = [path for path in files().values() if path.name.endswith("_state.py")]
+    assert states
+    assert [str(path.relative_to(ROOT)) for path in states if imported.search(_text(path))] == []
+
+
 def test_a_public_docstring_that_takes_a_time_names_its_unit() -> None:
     """`timeout` is seconds, every other span ms: write "`span` (ms, a timedelta or a text)"."""
     assert silent() == []

@@ -14,9 +14,14 @@ PRODUCT = ROOT / "streamactors"
 def test_every_room_is_on_the_map_and_no_other() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("## The rooms")[2].partition("\n## ")[0]
-    named = re.findall(r"`([a-z_]+/[a-z_]+)/`", table)
-    rooms = {f"{path.parent.parent.name}/{path.parent.name}" for path in PRODUCT.glob("*/*/__init__.py")}
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)/`", table)
+    rooms = {path.parent.relative_to(PRODUCT).as_posix() for path in PRODUCT.glob("*/*/**/__init__.py")}
     assert sorted(named) == sorted(rooms), "docs/architecture.md names each package once"
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = set(re.findall(r"\(docs/([\w-]+\.md)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - linked == set()
 
 
 def test_every_word_of_the_glossary_is_defined_once() -> None:

@@ -1,6 +1,6 @@
-"""The requests that only a listener for controllers serves: what other brokers of the cluster ask the controller.
+"""The requests that only a listener for controllers serves: those of the cluster's brokers, and votes and fetches of other controllers.
 
-One file per API, as in `apis/`; a handler turns the request into a command of `controller/`. The administrative requests of `apis/` are served
+One file per API, as in `apis/`; a handler turns the request into a command of `controller/`, or hands it to the quorum. The administrative requests of `apis/` are served
 there too (`SHARED`), directly or inside an Envelope."""
 
 from typing import Final
