@@ -17,7 +17,7 @@ from typing import Any
 from streamactors import Keep, RunnableGraph
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.spark import SparkSink, spark_session
-from streamactors.spark.sink.batches import Batches
+from streamactors.spark.sink.batches import MicroBatches
 
 MAX_ROWS = 300
 STUCK_S = 540.0
@@ -90,14 +90,14 @@ def main() -> None:
                 if victim != "jvm":
                     os.kill(os.getpid(), signal.SIGKILL)
 
-    acknowledged = Batches.latest
+    acknowledged = MicroBatches.latest
 
-    def latest(self: Batches, start: dict[str, int]) -> Any:
+    def latest(self: MicroBatches, start: dict[str, int]) -> Any:
         if self.state.given is not None and start == self.state.given.end:
             perhaps_die("after_commit")
         return acknowledged(self, start)
 
-    Batches.latest = latest  # type: ignore[method-assign]
+    MicroBatches.latest = latest  # type: ignore[method-assign]
     to_the_end(graph(spark, broker, Path(folder), kind, perhaps_die))
     print("finished")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.engine.marks.ownership import Positions
-from streamactors.spark.sink.batches import Batches
+from streamactors.spark.sink.batches import MicroBatches
 
 ROWS = 10
 
@@ -14,7 +14,7 @@ class FastSource:
     """Stands in for the island and a source that always has rows: it meets all demand whenever it looks, with one mark behind the rows."""
 
     def __init__(self, *, looks_at_once: bool = True) -> None:
-        self.batches = Batches(
+        self.batches = MicroBatches(
             ROWS,
             1_000,
             changed=self._changed,

@@ -29,7 +29,7 @@ EMPTY_AFTER_S: Final = 5.0
 """A range without rows is given to Spark when no row has come for so long. It moves the checkpoint, at the cost of a batch."""
 
 
-class Batches:
+class MicroBatches:
     """`changed()` is called, on any thread, when the island should look at its demand again; `acknowledged(mark)` when Spark's
     checkpoint has everything before a mark. `others_behind(mark)` returns whether another sink of the run has not done everything before a
     mark; `when_others_done(mark, then)` calls `then` when all of them have."""

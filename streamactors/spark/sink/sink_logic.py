@@ -1,7 +1,7 @@
 """The running stage that ends in Spark: rows come in, Spark takes them in batches that end at marks.
 
 Three threads work here: the island (rows and marks come in), the bridge's threads (Spark asks for the next batch), and the runner's thread
-(Spark's query starts and ends). They share `Batches`, which has a lock; everything else of this stage happens on the island."""
+(Spark's query starts and ends). They share `MicroBatches`, which has a lock; everything else of this stage happens on the island."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.rows import BadRow, Rows, largest
 from streamactors.spark.schema import RowSchema
 from streamactors.spark.sink.batch_state import PLENTY
-from streamactors.spark.sink.batches import Batches
+from streamactors.spark.sink.batches import MicroBatches
 
 CLAIM_TIMEOUT_S = 60.0
 
@@ -94,7 +94,7 @@ class SparkSinkLogic(Logic):
         look = self.async_callback(self._look)
         other_failed = self.async_callback(self.fail_stage).invoke
         alone = {self}  # most runs have no other sink, and nothing to ask
-        self._batches = Batches(
+        self._batches = MicroBatches(
             settings.max_rows,
             settings.target_ms,
             changed=lambda: look.invoke(None),
