@@ -29,7 +29,7 @@ def call_on(dispatcher: Dispatcher, fn: Callable[[], T], timeout_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class HelperOutcome(Generic[T]):
     """The outcome of a function: a value or an error."""
 
     value: T | None = None
@@ -49,12 +49,14 @@ class Helpers:
         self._data_plane = data_plane
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"{data_plane.name}-helper")
 
-    def run(self, fn: Callable[[], T], then: Callable[[Outcome[T]], object]) -> None:
+    def run(self, fn: Callable[[], T], then: Callable[[HelperOutcome[T]], object]) -> None:
         """Call `fn()` on a helper thread, then `then(outcome)` on the data plane, unless the broker has stopped."""
 
         def deliver(future: Future[T]) -> None:
             error = future.exception()
-            outcome: Outcome[T] = Outcome(error=error) if error is not None else Outcome(value=future.result())
+            outcome: HelperOutcome[T] = (
+                HelperOutcome(error=error) if error is not None else HelperOutcome(value=future.result())
+            )
             try:
                 self._data_plane.execute(lambda: then(outcome))
             except DispatcherStopped:

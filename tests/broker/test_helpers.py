@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.broker.helpers import Helpers, Outcome
+from streamactors.broker.helpers import HelperOutcome, Helpers
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_a_value_comes_back_on_the_data_plane(data_plane: Dispatcher) -> None:
     helpers, done = Helpers(data_plane), threading.Event()
     seen: list[object] = []
 
-    def then(outcome: Outcome[bool]) -> None:
+    def then(outcome: HelperOutcome[bool]) -> None:
         seen.extend([outcome.get(), data_plane.in_thread()])
         done.set()
 
@@ -39,7 +39,7 @@ def test_an_error_comes_back_too(data_plane: Dispatcher) -> None:
     def work() -> None:
         raise OSError(5, "Input/output error")
 
-    def then(outcome: Outcome[None]) -> None:
+    def then(outcome: HelperOutcome[None]) -> None:
         seen.append(outcome.error)
         with pytest.raises(OSError, match="Input/output error"):
             outcome.get()

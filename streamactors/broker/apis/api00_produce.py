@@ -35,7 +35,7 @@ from streamactors.broker.protocol.produce import (
 )
 from streamactors.broker.records.header import TRANSACTIONAL
 from streamactors.broker.replication.hosted_partition import HostedPartition
-from streamactors.broker.replication.pending_produce import Appended, PendingProduce
+from streamactors.broker.replication.pending_produce import PendingProduce, UnsettledAppend
 from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
@@ -60,7 +60,7 @@ _FOUND_IN_LOG: Final = (
 _WRITE: Final = Operation.WRITE  # the look-up of a member in an enum's class costs a call
 _TOPIC: Final = ResourceType.TOPIC
 
-Answer = PartitionProduced | Appended
+Answer = PartitionProduced | UnsettledAppend
 Answers = list[tuple[str, bytes | None, list[Answer]]]
 
 
@@ -70,7 +70,7 @@ def handle(request: Request) -> ProduceResponse | Later:
     if transactional_id is not None or acks not in _ACKS:
         refusal = _refusal(request, message)
     now_ms = request.node.clock.wall_ms()
-    waiting: list[Appended] = []
+    waiting: list[UnsettledAppend] = []
     answers: Answers = []
     for topic in topics:
         if refusal:
@@ -104,7 +104,7 @@ def _refusal(request: Request, message: ProduceRequest) -> ErrorCode | None:
 
 
 def _append_topic(
-    request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[Appended]
+    request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[UnsettledAppend]
 ) -> list[Answer]:
     """Append to each partition of a topic. `waiting` gets the appends that are not acknowledged yet."""
     name, topic_id, wanted = topic
@@ -137,7 +137,7 @@ def _append_topic(
                 partition.flush_unasked(result)
             answers.append(succeeded(index, result[0], result[2], result[3]))
         else:
-            appended = Appended(partition, result)
+            appended = UnsettledAppend(partition, result)
             waiting.append(appended)
             answers.append(appended)
     return answers

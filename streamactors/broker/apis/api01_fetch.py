@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from streamactors.broker.apis.fetch_context import SessionFetch, WholeFetch, context_of
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.helpers import Outcome
+from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.log.partition.log_read import LogSlice
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.fetch import (
@@ -120,7 +120,7 @@ def _answer(
         return context.answer(reading.response)
 
     @request.answer_with
-    def warmed(outcome: Outcome[None]) -> FetchResponse[LogSlice]:
+    def warmed(outcome: HelperOutcome[None]) -> FetchResponse[LogSlice]:
         if outcome.error is None:
             return context.answer(reading.response)
         _log.error("%r: reading %d slices failed: %s", request, len(cold), outcome.error)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.helpers import Outcome
+from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.log.partition.log_read import ListedOffset
 from streamactors.broker.protocol.fetch import READ_COMMITTED
 from streamactors.broker.replication.hosted_partition import HostedPartition
@@ -60,7 +60,7 @@ def handle(request: Request) -> Body | Later:
         return body
 
     @request.answer_with
-    def found(outcome: Outcome[None]) -> Body:
+    def found(outcome: HelperOutcome[None]) -> Body:
         outcome.get()  # raises what the search raised
         return body
 

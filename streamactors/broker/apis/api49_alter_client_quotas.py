@@ -12,7 +12,7 @@ from typing import Any, Final
 from streamactors.broker.controller.command import AlterQuotas, Outcome, QuotaAlteration
 from streamactors.broker.controller.rules.plan_quotas import IP
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.helpers import Outcome as Helped
+from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.quotas.connection_rates import addresses_of
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
@@ -35,7 +35,7 @@ def handle(request: Request) -> Later:
         )
         request.node.controller.submit(AlterQuotas(alterations, request.message.validate_only), reply)
 
-    def looked_up(outcome: Helped[set[str]]) -> None:
+    def looked_up(outcome: HelperOutcome[set[str]]) -> None:
         submit(outcome.value if outcome.error is None and outcome.value is not None else set())
 
     if hosts:  # a look-up of a name may take seconds

@@ -34,8 +34,7 @@ from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.registration import new_topic_id, own_registration
 from streamactors.broker.controller.self_registration import SelfRegistration
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
-from streamactors.broker.helpers import Outcome as Done
-from streamactors.broker.helpers import call_on
+from streamactors.broker.helpers import HelperOutcome, call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
 from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
 from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, MetadataRecord
@@ -355,16 +354,16 @@ class Controller:
         new = sum(len(topic.partitions) for topic in (*delta.created, *delta.changed))
         return self._on_leader is not None and new > MOST_AT_ONCE
 
-    def _prepare(self, delta: ImageDelta, then: Callable[[Done[list[tuple[str, int]]]], object]) -> None:
+    def _prepare(self, delta: ImageDelta, then: Callable[[HelperOutcome[list[tuple[str, int]]]], object]) -> None:
         """Make the folders of a change on a helper thread, then call `then` on this one. Nothing else is written or published meanwhile."""
         self._preparing = True
 
-        def prepared(outcome: Done[list[tuple[str, int]]]) -> None:
+        def prepared(outcome: HelperOutcome[list[tuple[str, int]]]) -> None:
             self._preparing = False
             then(outcome)
             self._follow()
 
-        def here(outcome: Done[list[tuple[str, int]]]) -> None:
+        def here(outcome: HelperOutcome[list[tuple[str, int]]]) -> None:
             try:
                 self._dispatcher.execute(lambda: prepared(outcome))
             except DispatcherStopped:
@@ -372,7 +371,7 @@ class Controller:
 
         self._node.helpers.run(lambda: self._publisher.prepare(delta), here)
 
-    def _prepared_to_write(self, change: Change, outcome: Done[list[tuple[str, int]]]) -> None:
+    def _prepared_to_write(self, change: Change, outcome: HelperOutcome[list[tuple[str, int]]]) -> None:
         if self._change is not change:  # another node leads
             self._publisher.withdraw(outcome.value or ())
             return
@@ -390,7 +389,7 @@ class Controller:
                 code = error.code if isinstance(error, BrokerError) else ErrorCode.UNKNOWN_SERVER_ERROR
                 self._refuse(change.command, change.reply, Outcome(code, str(error)))
 
-    def _prepared_to_publish(self, delta: ImageDelta, outcome: Done[list[tuple[str, int]]]) -> None:
+    def _prepared_to_publish(self, delta: ImageDelta, outcome: HelperOutcome[list[tuple[str, int]]]) -> None:
         if isinstance(outcome.error, BrokerError):
             assert self._quorum is not None
             self._quorum.halt(outcome.error)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from streamactors.broker.helpers import Helpers, Outcome
+from streamactors.broker.helpers import HelperOutcome, Helpers
 from streamactors.broker.metadata.metadata_record import BrokerRegistration
 
 TRY_S: Final = 0.2
@@ -24,7 +24,7 @@ def when_ended(helpers: Helpers, broker: BrokerRegistration, then: Callable[[], 
         return
     address = (broker.endpoints[0].host, broker.endpoints[0].port)
 
-    def tried(outcome: Outcome[bool]) -> None:
+    def tried(outcome: HelperOutcome[bool]) -> None:
         if outcome.value:
             then()
 

@@ -17,7 +17,7 @@ from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinator_messages import Loaded, LoadFailed, Resign
 from streamactors.broker.coordinator.partitioning import partition_for
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.helpers import Outcome
+from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.replication.partition_table import PartitionTable
@@ -188,7 +188,7 @@ class Coordinators(Generic[S]):
         clock = self._runtime.clock
         began_ms = clock.now_ms()
 
-        def loaded(outcome: Outcome[object]) -> None:
+        def loaded(outcome: HelperOutcome[object]) -> None:
             if outcome.error is not None:
                 cell.tell(LoadFailed(outcome.error))
                 return

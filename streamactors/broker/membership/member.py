@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode
-from streamactors.broker.helpers import Outcome
+from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.membership.lifecycle import Lifecycle, why_refused
 from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
@@ -150,7 +150,7 @@ class Member:
         except RuntimeError:
             pass  # the helpers have ended: the broker is stopping
 
-    def _prepared(self, delta: ImageDelta, outcome: Outcome[object]) -> None:
+    def _prepared(self, delta: ImageDelta, outcome: HelperOutcome[object]) -> None:
         """Apply a change; on the data plane's thread."""
         if outcome.error is not None:  # partitions without a folder are created again when they are applied
             _log.error("folders of new partitions cannot be made: %s", outcome.error)
@@ -180,7 +180,7 @@ class Member:
         self._publishing = True
         image = self._image
 
-        def discarded(outcome: Outcome[None]) -> None:
+        def discarded(outcome: HelperOutcome[None]) -> None:
             if outcome.error is not None:
                 _log.error("logs that the cluster does not know cannot be removed: %s", outcome.error)
             try:

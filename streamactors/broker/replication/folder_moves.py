@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.errors import BrokerError
-from streamactors.broker.helpers import Outcome
+from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.log.future_log import FutureLog
 from streamactors.broker.replication import folder_move_state as rules
 from streamactors.broker.replication.folder_move_state import ENDED, Move, MovePhase
@@ -116,14 +116,14 @@ class FolderMoves:
                 future.flush()
             return left
 
-        def copied(outcome: Outcome[int]) -> None:
+        def copied(outcome: HelperOutcome[int]) -> None:
             self._copying = False
             self._copied(partition, outcome)
             self._copy_next()
 
         self._node.helpers.run(copy, copied)
 
-    def _copied(self, partition: HostedPartition, outcome: Outcome[int]) -> None:
+    def _copied(self, partition: HostedPartition, outcome: HelperOutcome[int]) -> None:
         if self._stopped:
             return
         if outcome.error is None and not partition.deleted and not partition.lost:

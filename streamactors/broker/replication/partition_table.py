@@ -17,7 +17,7 @@ from streamactors.broker.replication.hosted_partition import (
     PartitionState,
     enough_in_sync,
 )
-from streamactors.broker.replication.pending_produce import Appended, PendingProduce
+from streamactors.broker.replication.pending_produce import PendingProduce, UnsettledAppend
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -155,7 +155,7 @@ class PartitionTable:
         if partition.settled(result, ALL_REPLICAS):
             then(AppendOutcome(ErrorCode.NONE, result.base_offset, result.last_offset))
             return
-        appended = Appended(partition, result)
+        appended = UnsettledAppend(partition, result)
         PendingProduce(
             self._node,
             [appended],

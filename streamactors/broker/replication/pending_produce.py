@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
 
 
-class Appended:
+class UnsettledAppend:
     """An append that is not settled yet."""
 
     __slots__ = ("error", "flushed", "partition", "pending", "result")
@@ -42,7 +42,7 @@ class PendingProduce(DelayedOperation):
     def __init__(
         self,
         node: Runtime,
-        appended: Sequence[Appended],
+        appended: Sequence[UnsettledAppend],
         timeout_ms: float,
         done: Callable[[], object],
         *,
@@ -73,7 +73,7 @@ class PendingProduce(DelayedOperation):
     def on_complete(self) -> None:
         self._done()
 
-    def _look_at(self, appended: Appended) -> None:
+    def _look_at(self, appended: UnsettledAppend) -> None:
         partition = appended.partition
         if partition.lost:
             appended.settle(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -89,7 +89,7 @@ class PendingProduce(DelayedOperation):
             enough = len(partition.isr) >= partition.state.min_insync_replicas
             appended.settle(ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
-    def _request_flush(self, appended: Appended) -> None:
+    def _request_flush(self, appended: UnsettledAppend) -> None:
         def done(error: ErrorCode) -> None:
             if not error:
                 appended.flushed = True

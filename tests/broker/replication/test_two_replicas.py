@@ -19,7 +19,7 @@ from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.replication.hosted_partition import HostedPartition, PartitionState
 from streamactors.broker.replication.partition_table import AppendOutcome, PartitionTable
-from streamactors.broker.replication.pending_produce import Appended, PendingProduce
+from streamactors.broker.replication.pending_produce import PendingProduce, UnsettledAppend
 from streamactors.clock import VirtualClock
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.manual_pool import ManualPool
@@ -58,7 +58,7 @@ def produce(node: Any, partition: HostedPartition, *, acks: int) -> list[ErrorCo
     if partition.settled(result, acks):
         return [ErrorCode.NONE]
     answers: list[ErrorCode] = []
-    appended = Appended(partition, result)
+    appended = UnsettledAppend(partition, result)
     PendingProduce(node, [appended], 30_000, lambda: answers.append(appended.error), all_replicas=acks == -1).wait()
     return answers
 
