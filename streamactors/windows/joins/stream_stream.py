@@ -14,7 +14,15 @@ from typing import Any
 from streamactors.codec import CodecError
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.errors import InvalidRecord, OperatorFailed
-from streamactors.windows.joins.stream_stream_state import LEFT, NEVER, RIGHT, JoinClock, SideRows, Waiting, WaitingRows
+from streamactors.windows.joins.stream_stream_state import (
+    LEFT,
+    NEVER,
+    RIGHT,
+    JoinClock,
+    SideRows,
+    UnmatchedValues,
+    WaitingRows,
+)
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment
 from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.record import Record
@@ -107,7 +115,9 @@ class JoinSide(Operator):
             for each in matches:
                 waiting.matched(ident, each.time, self._other_side)
 
-    def _release(self, entry: Waiting, time: int, is_left: bool, trigger: Record | None, found: list[Any]) -> None:
+    def _release(
+        self, entry: UnmatchedValues, time: int, is_left: bool, trigger: Record | None, found: list[Any]
+    ) -> None:
         """Append the results of rows that have waited in vain."""
         fn = self._fn
         context = None if trigger is None else trigger.context

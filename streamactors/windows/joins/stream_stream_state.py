@@ -115,7 +115,7 @@ class SideRows:
             self._rows.add(self._env.identity.of(key), as_restored(StoredRow(key, time, sequence, value)))
 
 
-class Waiting:
+class UnmatchedValues:
     """The values of rows of one key, time and side that have no match yet."""
 
     __slots__ = ("dirty", "key", "logged", "values")
@@ -127,8 +127,10 @@ class Waiting:
         self.logged = False
 
 
-WAITING_FORM: Final[Form[Waiting]] = Form(
-    lambda waiting: [waiting.key, waiting.values], lambda fields: as_restored(Waiting(*fields[1:])), on_demand=True
+WAITING_FORM: Final[Form[UnmatchedValues]] = Form(
+    lambda waiting: [waiting.key, waiting.values],
+    lambda fields: as_restored(UnmatchedValues(*fields[1:])),
+    on_demand=True,
 )
 
 
@@ -148,7 +150,7 @@ class WaitingRows:
         where = _where(ident, time, side)
         entry = self._entries.get(where)
         if entry is None:
-            entry = Waiting(key, [value])
+            entry = UnmatchedValues(key, [value])
             self._entries.put(where, entry)
             self._log.touch(where, entry)
             if time < self.first_time:
@@ -170,7 +172,7 @@ class WaitingRows:
         if entry is not None:
             self._log.leave(where, entry)
 
-    def in_order(self, before_ms: int = NEVER) -> Iterator[tuple[bytes, int, bool, Waiting]]:
+    def in_order(self, before_ms: int = NEVER) -> Iterator[tuple[bytes, int, bool, UnmatchedValues]]:
         """Return (place, time, whether they are left rows, rows) of each entry with time < before_ms."""
         for where, entry in self._entries.scan(None, before_ms.to_bytes(8, "big")):
             yield where, int.from_bytes(where[:8], "big"), where[8:9] == LEFT, entry
@@ -190,7 +192,7 @@ class WaitingRows:
         """Take back the rows of the changelog."""
         if reader.state(self._log) is not None:
             for where, key, values in reader.entries():
-                self._entries.put(where, as_restored(Waiting(key, values)))
+                self._entries.put(where, as_restored(UnmatchedValues(key, values)))
             self.look_again()
 
 

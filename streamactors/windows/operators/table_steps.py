@@ -13,7 +13,7 @@ from streamactors.windows.operators.operator import Found, Ident, Operator, Task
 from streamactors.windows.record import Record, WindowedRecord
 
 
-class TableStep(Operator):
+class TableStepOperator(Operator):
     """Maps the value of each update by `fn`. `fn` is not called for None."""
 
     def __init__(
@@ -55,14 +55,14 @@ class TableStep(Operator):
         return None if value is None else (value, found[1])
 
 
-class TableMapValues(TableStep):
+class TableMapValues(TableStepOperator):
     """The table of `fn(value)`."""
 
     def _value_of(self, value: Any) -> Any:
         return self._fn(value)
 
 
-class TableFilter(TableStep):
+class TableFilter(TableStepOperator):
     """The table of the values for which `fn(value)` is true; other values become deletions."""
 
     def _value_of(self, value: Any) -> Any:

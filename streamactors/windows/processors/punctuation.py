@@ -13,7 +13,7 @@ from typing import Final, Literal
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.duration import Duration, to_ms
-from streamactors.windows.processors.due_queue import DueQueue
+from streamactors.windows.processors.schedule_queue import ScheduleQueue
 
 Clock = Literal["stream", "wall"]
 _CLOCKS: Final = ("stream", "wall")
@@ -38,7 +38,7 @@ class Punctuation:
     """The schedules of one task by one clock."""
 
     def __init__(self, *, kafka: bool = False) -> None:
-        self._queue = DueQueue(ties_by_heap=kafka)
+        self._queue = ScheduleQueue(ties_by_heap=kafka)
 
     def add(self, scheduled: Scheduled, first_ms: int) -> None:
         """Call a function at `first_ms`, and then at each multiple of its interval behind it."""

@@ -43,7 +43,7 @@ class Session:
         return False
 
 
-class SessionStore:
+class SessionLists:
     """Keeps each session in the list of its key until `remove` or `forget`, and reports additions and removals to the log."""
 
     __slots__ = ("_by_key", "_log")

@@ -48,7 +48,7 @@ def cell_key(ident: Ident, start: int) -> bytes:
     return key_bytes(ident) + start.to_bytes(8, "big")
 
 
-class WindowStore(Protocol[T]):
+class WindowedStore(Protocol[T]):
     """Cells by window start, then key. Closing a window removes all its cells together."""
 
     def window(self, start: int) -> MutableMapping[Ident, T]:
@@ -131,7 +131,7 @@ class ClosingQueue(Protocol[T]):
 class Stores(Protocol):
     """Makes the stores of one task. A store is asked for once by name; its operator keeps it."""
 
-    def windowed(self, name: str, form: Form[Any] | None = None) -> WindowStore[Any]:
+    def windowed(self, name: str, form: Form[Any] | None = None) -> WindowedStore[Any]:
         """Return a store of cells by window and key. `form`: lets the store read each cell from disk when it is needed."""
 
     def keyed(self, name: str, form: Form[Any] | None = None) -> MutableMapping[Ident, Any]:
@@ -160,8 +160,8 @@ class Stores(Protocol):
         """Return a store of the rows of one side of a join."""
 
 
-class MemoryWindowStore(Generic[T]):
-    """A WindowStore of dicts, with a heap of the starts."""
+class MemoryWindowedStore(Generic[T]):
+    """A WindowedStore of dicts, with a heap of the starts."""
 
     __slots__ = ("_by_start", "_starts")
 
@@ -193,8 +193,8 @@ class MemoryWindowStore(Generic[T]):
 class MemoryStores:
     """Stores that are dicts of this process."""
 
-    def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowStore[Any]:
-        return MemoryWindowStore()
+    def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowedStore[Any]:
+        return MemoryWindowedStore()
 
     def keyed(self, name: str, form: Form[Any] | None = None) -> dict[Ident, Any]:
         return {}
@@ -226,7 +226,7 @@ class LayoutOfStores(MemoryStores):
     def __init__(self) -> None:
         self.time_first: set[str] = set()
 
-    def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowStore[Any]:
+    def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowedStore[Any]:
         if form is not None and form.on_demand:
             self.time_first.add(name)
         return super().windowed(name, form)

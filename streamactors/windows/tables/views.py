@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
-from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, TableStep
+from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, TableStepOperator
 from streamactors.windows.tables.stored import StoredTable
 
 
@@ -37,7 +37,7 @@ class StoredView(Operator):
     """A view that keeps what it forwards. The old value of an update is what the store has."""
 
     def __init__(
-        self, view: TableStep, stored: StoredTable, env: TaskEnvironment, *, sends_old: bool, skips_empty: bool
+        self, view: TableStepOperator, stored: StoredTable, env: TaskEnvironment, *, sends_old: bool, skips_empty: bool
     ) -> None:
         """`skips_empty`: an update from nothing to nothing is not forwarded."""
         super().__init__(view.node, env)
@@ -62,12 +62,12 @@ class StoredView(Operator):
         return self.stored.get(ident, start, end)
 
 
-VIEWS: dict[str, Callable[..., TableStep]] = {
+VIEWS: dict[str, Callable[..., TableStepOperator]] = {
     "filter": TableFilter,
     "filter-not": FilterNot,
     "map-values": TableMapValues,
 }
-VERSIONED_VIEWS: dict[str, Callable[..., TableStep]] = {
+VERSIONED_VIEWS: dict[str, Callable[..., TableStepOperator]] = {
     "filter": VersionedFilter,
     "filter-not": VersionedFilterNot,
     "map-values": TableMapValues,

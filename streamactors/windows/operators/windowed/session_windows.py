@@ -22,7 +22,7 @@ from streamactors.windows.operators.windowed.late_rows import refuse
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
-from streamactors.windows.state.session_store import Session, SessionStore, session_form, session_key, two_times
+from streamactors.windows.state.session_store import Session, SessionLists, session_form, session_key, two_times
 from streamactors.windows.state.store_log import as_restored, pack_context, unpack_context
 from streamactors.windows.state.stores import Stores
 
@@ -41,7 +41,7 @@ class SessionOperator(InclusiveOperator[Session]):
     ) -> None:
         super().__init__(spec, env, closing, spec.windows.wait_ms)
         self._gap = spec.windows.gap_ms
-        self._sessions = SessionStore(stores.listed(spec.store, session_form(self._session)), self._log)
+        self._sessions = SessionLists(stores.listed(spec.store, session_form(self._session)), self._log)
         if closing is not None:
             closing.lie_in(stores, spec.store, self._closing_session)
         aggregator = spec.aggregator

@@ -18,7 +18,7 @@ from streamactors.windows.record import Record
 from streamactors.windows.state.calendar_queue import NEVER
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import as_restored, unpack_context
-from streamactors.windows.state.stores import Cell, Form, Stores, WindowStore, cell_key
+from streamactors.windows.state.stores import Cell, Form, Stores, WindowedStore, cell_key
 
 Opened: TypeAlias = list[tuple[int, MutableMapping[Ident, Cell]]]
 """Open windows by ascending start: (start, cells)."""
@@ -38,7 +38,7 @@ class TimeWindowOperator(WindowedOperator):
         super().__init__(spec, env)
         windows = self._windows = spec.windows
         self._add = spec.aggregator.add
-        self._cells: WindowStore[Cell] = stores.windowed(spec.store, Form(_no_fields, _cell, on_demand=True))
+        self._cells: WindowedStore[Cell] = stores.windowed(spec.store, Form(_no_fields, _cell, on_demand=True))
         if isinstance(windows, TimeWindows):
             self._granule = math.gcd(windows.size_ms, windows.advance_ms)
             self._size = windows.size_ms

@@ -19,7 +19,7 @@ from streamactors.windows.state.key_lists import ListForm
 from streamactors.windows.state.ordered_store import MemoryOrderedStore, OrderedStore
 from streamactors.windows.state.serdes import Ident, ident_of_bytes, key_bytes
 from streamactors.windows.state.store_log import ENTRY, META_KEY, Change, StoreReader, TaskIdentity
-from streamactors.windows.state.stores import ClosingQueue, DueQueue, Form, MemoryWindowStore, Waiting, WindowStore
+from streamactors.windows.state.stores import ClosingQueue, DueQueue, Form, MemoryWindowedStore, Waiting, WindowedStore
 
 T = TypeVar("T")
 
@@ -47,9 +47,11 @@ class DiskStores:
         """Return a store of objects that are read in groups."""
         return GroupsInOrder(self.ordered(name, form))
 
-    def windowed(self, name: str, form: Form[T] | None = None) -> WindowStore[Any]:
+    def windowed(self, name: str, form: Form[T] | None = None) -> WindowedStore[Any]:
         """Return a store of cells by window and key."""
-        return MemoryWindowStore() if form is None or not form.on_demand else DiskWindowStore(self._hot_of(name, form))
+        return (
+            MemoryWindowedStore() if form is None or not form.on_demand else DiskWindowedStore(self._hot_of(name, form))
+        )
 
     def queued(
         self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
@@ -208,8 +210,8 @@ class DiskCells(MutableMapping[Ident, Any]):
         return found
 
 
-class DiskWindowStore:
-    """A WindowStore whose cells lie on disk by start, then key. The starts are in memory."""
+class DiskWindowedStore:
+    """A WindowedStore whose cells lie on disk by start, then key. The starts are in memory."""
 
     def __init__(self, hot: Hot[Any]) -> None:
         self._hot = hot

@@ -13,7 +13,7 @@ Due = tuple[int, int, Any]
 """(time in ms, number of the schedule, the schedule)."""
 
 
-class DueQueue:
+class ScheduleQueue:
     """A priority queue of (time, schedule)."""
 
     def __init__(self, *, ties_by_heap: bool) -> None:
