@@ -1,4 +1,8 @@
-"""A Kafka-compatible broker made of actors."""
+"""A Kafka-compatible broker made of actors.
+
+`network/` has the sockets and frames, `requests/` passes a frame to its handler in `apis/` or `controller_apis/`. Handlers use the parts of a `Node`
+(`node.py`): partitions (`replication/`, on `log/`), groups and transactions (`group/`, `transaction/`, on `coordinator/`), metadata (`metadata/`,
+written by `controller/` on `quorum/`). `server/` makes a node of its parts, `launch/` starts it, `cluster/` is what tests and demos call."""
 
 from __future__ import annotations
 
