@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -188,6 +189,69 @@ def test_an_ended_process_is_fenced_at_once_unless_it_was_an_earlier_one() -> No
     controller.done(controller.sessions.process_ended(controller.image, ProcessEnded(2, 12), never))
     assert only(controller.image).leader == 3
     assert controller.image.brokers[2].fenced
+
+
+def test_a_session_stands_up_to_its_time_and_ends_after_it() -> None:
+    controller = Controller(cluster())
+    assert controller.pass_time(SESSION_MS) == []
+    assert controller.register(2, incarnation=999)[0] is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert controller.pass_time(0.1) == [2, 3]
+
+
+def test_the_controllers_own_broker_has_no_session_and_no_second_process() -> None:
+    controller = Controller(cluster())
+    assert controller.register(1, incarnation=999)[0] is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert controller.beat(1).error is ErrorCode.STALE_BROKER_EPOCH
+    assert controller.pass_time(10 * SESSION_MS) == [2, 3]
+
+
+def test_a_leadership_begins_with_new_sessions_for_the_brokers_that_are_not_fenced() -> None:
+    controller = Controller(cluster(fenced=(3,)))
+    controller.beat(3, fence=True)
+    assert controller.sessions.start(controller.image, 700.0) == [2]
+    assert controller.sessions.next_end_ms == 700 + SESSION_MS
+
+
+def test_a_broker_is_fenced_at_its_wish_once() -> None:
+    controller = Controller(cluster(partition(replicas=(2, 3))))
+    assert controller.beat(2, fence=True) == Beat(ErrorCode.NONE, is_caught_up=True, is_fenced=True)
+    assert (only(controller.image).leader, controller.image.brokers[2].fenced) == (3, True)
+    offset = controller.image.offset
+    assert controller.beat(2, fence=True).is_fenced
+    assert controller.image.offset == offset
+
+
+@pytest.mark.parametrize(("level", "accepted"), [(6, False), (7, True), (27, True), (28, False), (0, False)])
+def test_a_broker_must_know_the_metadata_version_of_the_cluster(level: int, accepted: bool) -> None:
+    controller = Controller(cluster())
+    controller.image = replace(controller.image, features={"metadata.version": level})
+    error = controller.register(4, incarnation=400)[0]
+    assert (error is ErrorCode.NONE) == accepted
+
+
+def test_a_broker_may_lack_a_feature_that_is_off() -> None:
+    for level, error in ((0, ErrorCode.NONE), (1, ErrorCode.UNSUPPORTED_VERSION)):
+        controller = Controller(cluster())
+        controller.image = replace(controller.image, features={"group.version": level})
+        assert controller.register(4, incarnation=400)[0] is error
+
+
+@pytest.mark.parametrize(("number", "accepted"), [(99, False), (100, True)])
+def test_the_first_hundred_folder_ids_are_reserved(number: int, accepted: bool) -> None:
+    controller = Controller(cluster())
+    error = controller.register(4, incarnation=400, log_dirs=(uuid.UUID(int=number),))[0]
+    assert (error is ErrorCode.NONE) == accepted
+    assert controller.register(-1, incarnation=401)[0] is ErrorCode.INVALID_REGISTRATION
+    assert controller.register(0, incarnation=402)[0] is ErrorCode.NONE
+
+
+def test_a_broker_leaves_when_each_live_broker_has_applied_the_last_record_of_its_departure() -> None:
+    for behind, released in ((1, False), (0, True)):
+        controller = Controller(cluster(partition(replicas=(2, 3, 1)), brokers=(1, 2, 3, 4), fenced=(4,)))
+        controller.beat(4, fence=True, offset=0)  # a fenced broker is not waited for
+        controller.beat(2, leave=True)
+        controller.beat(3, offset=controller.image.offset - behind)
+        assert controller.beat(2, leave=True).should_shut_down == released
 
 
 class Life(RuleBasedStateMachine):

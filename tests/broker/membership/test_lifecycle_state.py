@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.membership.lifecycle_state import (
+    LEAVING_MS,
+    RETRY_MS,
+    RETRY_REGISTRATION_MS,
+    SOON_MS,
     Applied,
     CaughtUp,
     Effect,
@@ -230,3 +234,113 @@ def test_the_times_are_those_that_apache_kafka_has_without_settings() -> None:
     times = times_of(BrokerConfig.of({}))
     assert (times.heartbeat_ms, times.session_ms, times.registration_timeout_ms) == (2_000, 9_000, 60_000)
     assert replace(Times(), leaving_timeout_ms=times.leaving_timeout_ms) == times
+
+
+@pytest.mark.parametrize(
+    ("life", "event", "wait_ms"),
+    [
+        (Life(phase=LifecyclePhase.REGISTERING), Unreachable(), RETRY_MS),
+        (
+            Life(phase=LifecyclePhase.REGISTERING),
+            Registered(ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+            RETRY_REGISTRATION_MS,
+        ),
+        (Life(phase=LifecyclePhase.FENCED), Unreachable(), RETRY_MS),
+        (Life(phase=LifecyclePhase.FENCED), HeartbeatAnswered(ErrorCode.NOT_CONTROLLER, is_fenced=True), RETRY_MS),
+        (Life(phase=LifecyclePhase.FENCED), HeartbeatAnswered(NONE, is_fenced=True), 500),
+        (Life(phase=LifecyclePhase.FENCED, ready=True), HeartbeatAnswered(NONE, is_fenced=True), 500),
+        (
+            Life(phase=LifecyclePhase.FENCED, ready=True, registered_at=4, applied=3),
+            HeartbeatAnswered(NONE, is_fenced=True),
+            500,
+        ),
+        (
+            Life(phase=LifecyclePhase.FENCED, ready=True, registered_at=0, applied=0),
+            HeartbeatAnswered(NONE, is_fenced=True),
+            SOON_MS,
+        ),
+        (Life(phase=LifecyclePhase.UNFENCED), HeartbeatAnswered(NONE, is_fenced=False), 2_000),
+        (Life(phase=LifecyclePhase.UNFENCED), Unreachable(), RETRY_MS),
+        (Life(phase=LifecyclePhase.LEAVING), Unreachable(), LEAVING_MS),
+        (Life(phase=LifecyclePhase.LEAVING), HeartbeatAnswered(NONE, is_fenced=False), LEAVING_MS),
+    ],
+)
+def test_each_answer_says_when_the_next_request_is_sent(life: Life, event: Event, wait_ms: float) -> None:
+    """Where the next heartbeat will unfence the broker, it is sent soon; a fenced broker asks more often than one that serves."""
+    after, effects = step(life, event, 100.0)
+    assert [each for each in effects if not isinstance(each, FencingChanged)] == []
+    assert after.due_ms == 100 + wait_ms
+    early, effects = step(after, LifecycleTick(), 100 + wait_ms - 0.1)
+    assert (early, effects) == (after, [])
+    sent, effects = step(after, LifecycleTick(), 100 + wait_ms)
+    assert len(effects) == 1
+    assert (sent.due_ms, sent.sent_ms) == (None, 100 + wait_ms)
+
+
+@pytest.mark.parametrize(
+    ("phase", "event", "last_ms", "end"),
+    [
+        (
+            LifecyclePhase.REGISTERING,
+            Registered(ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+            60_000,
+            Fail(ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+        ),
+        (LifecyclePhase.REGISTERING, Unreachable(), 60_000, Fail(ErrorCode.BROKER_NOT_AVAILABLE)),
+        (LifecyclePhase.LEAVING, Unreachable(), 300_000, MayStop(granted=False)),
+        (LifecyclePhase.LEAVING, HeartbeatAnswered(NONE, is_fenced=False), 300_000, MayStop(granted=False)),
+    ],
+)
+def test_a_request_that_does_not_succeed_is_given_up_at_its_time(
+    phase: LifecyclePhase, event: Event, last_ms: float, end: Effect
+) -> None:
+    life = Life(phase=phase, asked_since_ms=1_000.0)
+    assert step(life, event, 999.0 + last_ms)[1] == []
+    ended, effects = step(life, event, 1_000.0 + last_ms)
+    assert effects == [end]
+    assert (ended.phase, ended.due_ms) == (LifecyclePhase.ENDED, None)
+
+
+def test_the_time_of_the_last_accepted_heartbeat_is_when_it_was_sent() -> None:
+    driver = unfenced()
+    (sent,) = driver.wait()
+    sent_ms = driver.now_ms
+    driver(HeartbeatAnswered(ErrorCode.NOT_CONTROLLER, is_fenced=False), after_ms=5)
+    assert driver.life.last_accepted_ms < sent_ms
+    assert driver.wait() == [sent]
+    sent_ms = driver.now_ms
+    driver(HeartbeatAnswered(NONE, is_fenced=False), after_ms=30)
+    assert driver.life.last_accepted_ms == sent_ms
+
+
+def test_a_broker_that_leaves_says_it_at_once_unless_a_heartbeat_is_under_way() -> None:
+    driver = unfenced()
+    driver.wait()
+    assert driver(StopAsked()) == []
+    assert driver(HeartbeatAnswered(NONE, is_fenced=False), after_ms=10) == []
+    assert driver.wait() == [SendHeartbeat(70, 75, want_fence=False, want_shut_down=True)]
+    assert driver(StopAsked()) == [], "it leaves already"
+    assert driver(HeartbeatAnswered(ErrorCode.STALE_BROKER_EPOCH, is_fenced=True)) == [MayStop(granted=False)]
+
+
+def test_answers_to_requests_of_another_phase_change_nothing() -> None:
+    for phase, event in (
+        (LifecyclePhase.FENCED, Registered(NONE, 99)),
+        (LifecyclePhase.CATCHING_UP, Unreachable()),
+        (LifecyclePhase.REGISTERING, HeartbeatAnswered(NONE, is_fenced=False)),
+        (LifecyclePhase.REGISTERING, CaughtUp()),
+        (LifecyclePhase.ENDED, StopAsked()),
+    ):
+        life = Life(phase=phase, broker_epoch=7)
+        assert step(life, event, 100.0) == (life, [])
+
+
+def test_what_was_applied_before_a_new_registration_does_not_count_for_it() -> None:
+    driver = unfenced()
+    driver.wait()
+    driver(HeartbeatAnswered(ErrorCode.STALE_BROKER_EPOCH, is_fenced=True))
+    assert (driver.life.broker_epoch, driver.life.registered_at, driver.life.asked_since_ms) == (-1, -1, driver.now_ms)
+    driver(Registered(NONE, 90))
+    driver(Applied(95, 92))
+    driver(Applied(96, 60))
+    assert driver.life.registered_at == 92, "an earlier registration that is seen again does not replace the newer one"
