@@ -55,7 +55,7 @@ class Room:
         """Run the tests that run the changed function, nearest and shortest first, at most `limit_s` of them."""
         original = (self.folder / mutant.file).read_text()
         text = text_with(mutant, original)
-        tests = self._who.of(mutant.file, mutant.function) or nearest_by_name(self._who, mutant.file, self.folder)
+        tests = self._who.of(mutant.file, mutant.function) or without_functions(self._who, mutant.file, self.folder)
         batches = batches_of(tests, mutant.file, self.folder, limit_s)
         run = 0
         kind = "cold" if not mutant.function or self._who.runs_at_import(mutant.file, mutant.function) else "hot"
@@ -188,12 +188,16 @@ def distance(test: str, file: str, root: Path) -> int:
 
 @cache
 def _imports(root: Path, file: str, test: str) -> bool:
-    module = ".".join(Path(file).with_suffix("").parts)
+    module = ".".join(Path(file).with_suffix("").parts).removesuffix(".__init__")
     package, name = module.rsplit(".", 1)
     imports = rf"from {re.escape(module)} import|from {re.escape(package)} import [^\n]*\b{name}\b|import {re.escape(module)}\b"
     return re.search(imports, (root / test).read_text()) is not None
 
 
-def nearest_by_name(who: WhoRuns, file: str, root: Path) -> list[Test]:
-    """Return the tests for a function that no recorded test runs: those of files named after it or importing it."""
-    return [test for test in who.tests.values() if "::" in test.name and distance(test.file, file, root) <= 1]
+def without_functions(who: WhoRuns, file: str, root: Path) -> list[Test]:
+    """Return the tests for a file of which no test runs a function, for example a table of settings: those of files named after it or
+    importing it, and those that run a file of the product that imports it."""
+    users = (path for path in (root / "streamactors").rglob("*.py") if _imports(root, file, str(path.relative_to(root))))
+    found = {test.name: test for path in users for test in who.of(str(path.relative_to(root)), "")}
+    near = (test for test in who.tests.values() if "::" in test.name and distance(test.file, file, root) <= 1)
+    return list((found | {test.name: test for test in near}).values())

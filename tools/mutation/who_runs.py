@@ -64,10 +64,12 @@ class WhoRuns:
         self.of_file.setdefault(function.split(":")[0], set()).add(test)
 
     def of(self, file: str, function: str) -> list[Test]:
-        """Return the tests that run a function. Module level, and functions that run at import: the tests that run anything of the file."""
-        inner = self.of_function.get(f"{file}:{function}", set())
-        whole = not function or (not inner and self.runs_at_import(file, function))
-        return [self.tests[name] for name in (self.of_file.get(file, set()) if whole else inner)]
+        """Return the tests that run the function; where none is recorded, the tests that run anything of the file.
+
+        Module level is run by all tests of the file, and so is a function that runs at import. A function without a test may be newer
+        than the recording."""
+        inner = self.of_function.get(f"{file}:{function}") if function else None
+        return [self.tests[name] for name in inner or self.of_file.get(file, set())]
 
     def runs_at_import(self, file: str, function: str) -> bool:
         """Return True for a function that has run before the first test."""
