@@ -197,7 +197,9 @@ def _imports(root: Path, file: str, test: str) -> bool:
 def without_functions(who: WhoRuns, file: str, root: Path) -> list[Test]:
     """Return the tests for a file of which no test runs a function, for example a table of settings: those of files named after it or
     importing it, and those that run a file of the product that imports it."""
-    users = (path for path in (root / "streamactors").rglob("*.py") if _imports(root, file, str(path.relative_to(root))))
+    users = (
+        path for path in (root / "streamactors").rglob("*.py") if _imports(root, file, str(path.relative_to(root)))
+    )
     found = {test.name: test for path in users for test in who.of(str(path.relative_to(root)), "")}
     near = (test for test in who.tests.values() if "::" in test.name and distance(test.file, file, root) <= 1)
     return list((found | {test.name: test for test in near}).values())

@@ -187,7 +187,10 @@ def test_a_candidate_is_elected_by_a_majority_and_waits_as_soon_as_no_majority_i
 def test_answers_of_another_round_of_votes_are_not_counted() -> None:
     state = replica()
     state.tick(500.0)
-    for answer in (VoteAnswer(OK, 0, None, True, False), VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, -1, None, True, True)):
+    for answer in (
+        VoteAnswer(OK, 0, None, True, False),
+        VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, -1, None, True, True),
+    ):
         assert state.voted(2, answer, 500.0) == []
     assert state.voted(7, VoteAnswer(OK, 0, None, True, True), 500.0) == [], "a node without a vote"
     assert state.role is Role.PROSPECTIVE
