@@ -20,3 +20,12 @@ def test_changes_of_the_same_text_have_names_of_their_own():
     assert len(set(names)) == len(names)
     assert "x.py | f | comparison | a < b | 2" in names
     assert "x.py | g | comparison | a < b" in names
+
+
+def test_a_mutant_is_named_after_the_innermost_function_around_it():
+    text = (
+        "def f(a=1):\n    class C:\n        at = 2\n\n        def m(self):\n            return 3\n\n"
+        "    def g(b=4):\n        return 5\n\n    return 6\n"
+    )
+    found = {mutant.before: mutant.function for mutant in mutants_of("x.py", text) if mutant.change == "constant"}
+    assert found == {"1": "", "2": "f", "3": "f.C.m", "4": "f", "5": "f.g", "6": "f"}

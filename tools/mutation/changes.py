@@ -144,17 +144,10 @@ def _skipped(tree: ast.Module) -> set[int]:
 def _functions(node: ast.AST, outer: str, inside: str, out: dict[int, str]) -> None:
     """Write into `out` the innermost function around each node. Decorators and defaults run outside of their function."""
     out[id(node)] = inside
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, _FUNCTIONS):
-            name = f"{outer}.{child.name}" if outer else child.name
-            out[id(child)] = inside
-            body = {id(part) for part in child.body}
-            for part in ast.iter_child_nodes(child):
-                _functions(part, name, name if id(part) in body else inside, out)
-        elif isinstance(child, ast.ClassDef):
-            _functions(child, f"{outer}.{child.name}" if outer else child.name, inside, out)
-        else:
-            _functions(child, outer, inside, out)
+    name = f"{outer}.{node.name}".lstrip(".") if isinstance(node, _FUNCTIONS | ast.ClassDef) else outer
+    body = {id(part) for part in node.body} if isinstance(node, _FUNCTIONS) else set()
+    for part in ast.iter_child_nodes(node):
+        _functions(part, name, name if id(part) in body else inside, out)
 
 
 def mutants_of(file: str, text: str) -> list[Mutant]:
