@@ -27,7 +27,7 @@ from streamactors.stages.sinks.values import ToList
 from streamactors.stages.sources.iterables import Range
 from streamactors.stages.transform.mapping import Filter, Map
 from streamactors.stages.transform.zip_with_index import ZipWithIndex
-from streamactors.stages.watching.watching import Log, WatchTermination
+from streamactors.stages.watching.observing import Log, WatchTermination
 from streamactors.testing import TestSink, TestSource
 from tests.engine.graphs import chain
 from tests.stages.harness import Bench

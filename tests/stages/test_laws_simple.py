@@ -19,7 +19,7 @@ from streamactors.stages.limit.predicates import DropRepeated, DropWhile, TakeUn
 from streamactors.stages.transform.expanding import Intersperse, MapChunks, MapConcat
 from streamactors.stages.transform.mapping import Collect, Filter, FilterNot, Map
 from streamactors.stages.transform.zip_with_index import ZipWithIndex
-from streamactors.stages.watching.watching import Log, WatchTermination
+from streamactors.stages.watching.observing import Log, WatchTermination
 from tests.stages.laws import Case, Hook, check_resume, check_run, check_user_error
 
 SLOW_OK = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

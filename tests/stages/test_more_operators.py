@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Directive, Sink, Source
 from streamactors.errors import BuildError
-from streamactors.stages.fold.folding import FoldWhile, MapWithResource
+from streamactors.stages.fold.fold_while import FoldWhile
 from streamactors.stages.fold.grouping_by import GroupedAdjacentBy, GroupedAdjacentByWeighted, GroupedWeighted
+from streamactors.stages.fold.map_with_resource import MapWithResource
 from tests.stages.laws import RUNS, Case, check_resume, check_run, check_user_error
 
 LAW = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -23,7 +23,7 @@ from streamactors.stages.rate.buffer import Buffer
 from streamactors.stages.rate.conflate import Batch
 from streamactors.stages.rate.throttle import Throttle
 from streamactors.stages.transform.expanding import Intersperse, MapChunks, MapConcat
-from streamactors.stages.watching.watching import Log, WatchTermination
+from streamactors.stages.watching.observing import Log, WatchTermination
 from tests.stages.harness import KEY, Bench
 
 RESUME = Attributes(decider=resuming)

@@ -408,7 +408,7 @@ class Controller:
     # --- what the quorum says; on the controller's thread ---
 
     def committed(self, high_watermark: int) -> None:
-        """Publish the records below this offset (see `quorum.Handler`)."""
+        """Publish the records below this offset (see `quorum.QuorumOwner`)."""
         metadata, quorum = self._metadata, self._quorum
         assert metadata is not None
         assert quorum is not None
@@ -457,7 +457,7 @@ class Controller:
         self._followed.set_result(None)
 
     def leader_changed(self, leader: int | None, epoch: int) -> None:
-        """End the duties of a controller that leads no longer (see `quorum.Handler`)."""
+        """End the duties of a controller that leads no longer (see `quorum.QuorumOwner`)."""
         assert self._quorum is not None
         assert self._replica is not None
         self._replica.leader_changed()
@@ -476,7 +476,7 @@ class Controller:
         self._in_turn(lambda: None)
 
     def halted(self, error: BrokerError) -> None:
-        """Refuse every later change (see `quorum.Handler`)."""
+        """Refuse every later change (see `quorum.QuorumOwner`)."""
         self._broken = StorageError(f"the metadata log cannot be written ({error}); restart the broker")
         _log.error("%s", self._broken)
         if not self._followed.done():

@@ -18,7 +18,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.network.outgoing.opening import Address
-from streamactors.broker.quorum.quorum import Handler, Quorum
+from streamactors.broker.quorum.quorum import Quorum, QuorumOwner
 from streamactors.broker.quorum.raft.raft_channels import RaftChannels
 from streamactors.broker.quorum.raft.raft_messages import Answer
 from streamactors.broker.quorum.raft.raft_wire import Sender
@@ -35,7 +35,7 @@ _KRAFT: Final = "kraft.version"
 class OwnReplica:
     """The replica and its connections."""
 
-    def __init__(self, node: Runtime, dispatcher: Dispatcher, metadata: MetadataLog, handler: Handler) -> None:
+    def __init__(self, node: Runtime, dispatcher: Dispatcher, metadata: MetadataLog, owner: QuorumOwner) -> None:
         """Raises StorageError if the vote file cannot be read."""
         self._node = node
         self._metadata = metadata
@@ -66,7 +66,7 @@ class OwnReplica:
             dispatcher,
             node.clock.now_ms,
             metadata,
-            handler,
+            owner,
             self._channels.send,
             me=node.node_id,
             voters=voters.keys() or (set() if self._in_log else {node.node_id}),
@@ -86,12 +86,12 @@ class OwnReplica:
         self._channels.close()
 
     def committed(self, high_watermark: int) -> None:
-        """The records below this offset are committed (see `quorum.Handler`)."""
+        """The records below this offset are committed (see `quorum.QuorumOwner`)."""
         self.requests.committed(high_watermark)
         self._tell_address()
 
     def leader_changed(self) -> None:
-        """Another node leads, or none (see `quorum.Handler`)."""
+        """Another node leads, or none (see `quorum.QuorumOwner`)."""
         self.requests.leader_changed()
         self._telling = False
 

@@ -27,8 +27,8 @@ from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.log_flush import LogFlush
 
 Done = Callable[[ErrorCode], None]
-Outcome = tuple[Done, ErrorCode]
-Deliver = Callable[[list[Outcome]], None]
+Flushed = tuple[Done, ErrorCode]
+Deliver = Callable[[list[Flushed]], None]
 
 IDLE_SECONDS: Final = 2.0
 GATHERING: Final = 0.5
@@ -37,7 +37,7 @@ LONGEST_GATHERING_SECONDS: Final = 0.005
 MAX_THREADS: Final = 32
 
 
-def deliver_here(outcomes: list[Outcome]) -> None:
+def deliver_here(outcomes: list[Flushed]) -> None:
     """Call every `done` on the flusher's thread."""
     for done, code in outcomes:
         done(code)
@@ -240,9 +240,9 @@ class Flusher:
         )  # Anything longer is a pause of the writers and says little.
         self._return_seconds = _smoothed(self._return_seconds, took)
 
-    def _finish_waiting(self) -> list[Outcome]:
+    def _finish_waiting(self) -> list[Flushed]:
         """Remove and return the settled appends."""
-        outcomes: list[Outcome] = []
+        outcomes: list[Flushed] = []
         still: deque[_Waiting] = deque()
         for waiting in self._waiting:
             code = self._settled(waiting.result)
@@ -253,9 +253,9 @@ class Flusher:
         self._waiting = still
         return outcomes
 
-    def _fail_waiting(self) -> list[Outcome]:
+    def _fail_waiting(self) -> list[Flushed]:
         """Remove and return all waiting appends: the failed flush removed their records."""
-        outcomes: list[Outcome] = []
+        outcomes: list[Flushed] = []
         failed: set[int] = set()
         for waiting in self._waiting:
             producer_id = waiting.result.producer_id

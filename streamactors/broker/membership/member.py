@@ -115,7 +115,7 @@ class Member:
     # --- on the dispatcher's thread: the quorum ---
 
     def committed(self, high_watermark: int) -> None:
-        """Apply the committed metadata (see `quorum.Handler`)."""
+        """Apply the committed metadata (see `quorum.QuorumOwner`)."""
         assert self._copy is not None
         if self._first_end is None:
             self._first_end = high_watermark
@@ -127,11 +127,11 @@ class Member:
         self._publish()
 
     def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:
-        """Send requests to another controller (see `quorum.Handler`)."""
+        """Send requests to another controller (see `quorum.QuorumOwner`)."""
         self.life.leader_changed(leader_id, epoch, address)
 
     def refused(self, error: ErrorCode) -> None:
-        """Stop the broker (see `quorum.Handler`)."""
+        """Stop the broker (see `quorum.QuorumOwner`)."""
         self.life.fail(BrokerStartError(why_refused(error, self._node.cluster_id, self._bootstrap)))
 
     # --- publishing: prepare on a helper, apply on the data plane, then the next ---

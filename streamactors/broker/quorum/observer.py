@@ -53,7 +53,7 @@ class ReplicatedLog(Protocol):
     def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None: ...
 
 
-class Handler(Protocol):
+class ObserverOwner(Protocol):
     """The owner of an observer."""
 
     def committed(self, high_watermark: int) -> None:
@@ -73,7 +73,7 @@ class Observer:
         self,
         dispatcher: Dispatcher,
         log: ReplicatedLog,
-        handler: Handler,
+        owner: ObserverOwner,
         bootstrap: Sequence[Address],
         *,
         node_id: int,
@@ -84,7 +84,7 @@ class Observer:
     ) -> None:
         self._dispatcher = dispatcher
         self._copy = log
-        self._handler = handler
+        self._owner = owner
         self._sender = Sender(node_id, cluster_id, directory_id)
         self._buffers = buffers
         self._to_controllers = to_controllers
@@ -143,15 +143,15 @@ class Observer:
                     case Truncate(epoch, end_offset):
                         self._copy.truncate(epoch, end_offset)
                     case Commit(high_watermark):
-                        self._handler.committed(min(high_watermark, self._copy.end().end_offset))
+                        self._owner.committed(min(high_watermark, self._copy.end().end_offset))
                     case LeaderChanged(leader_id, epoch, address):
-                        self._handler.leader_changed(leader_id, epoch, address)
+                        self._owner.leader_changed(leader_id, epoch, address)
                     case FetchSnapshot():
                         self._ask_snapshot(effect, bytearray())
                         return
                     case Refused(error):
                         self._stopped = True
-                        self._handler.refused(error)
+                        self._owner.refused(error)
                         return
                     case Wait(ms):
                         delay_ms = ms

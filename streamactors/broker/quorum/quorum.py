@@ -64,7 +64,7 @@ class QuorumTimers(Protocol):
     def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Timer: ...
 
 
-class Handler(Protocol):
+class QuorumOwner(Protocol):
     """The owner of a quorum."""
 
     def committed(self, high_watermark: int) -> None:
@@ -99,7 +99,7 @@ class Quorum:
         timers: QuorumTimers,
         now_ms: Callable[[], float],
         log: VotersLog,
-        handler: Handler,
+        owner: QuorumOwner,
         send: Callable[[int, Request], object] = _nobody,
         *,
         me: int,
@@ -112,7 +112,7 @@ class Quorum:
         self._timers = timers
         self._now_ms = now_ms
         self._log = log
-        self._handler = handler
+        self._owner = owner
         self._send = send
         self._me = me
         self._timing = timing
@@ -180,7 +180,7 @@ class Quorum:
     def append(self, records: Iterable[Any]) -> int:
         """Append records as one batch; return the offset of the last one. Only on the leader. Raises StorageError.
 
-        The handler hears when they are committed. In a quorum of one that is before this method returns."""
+        The owner hears when they are committed. In a quorum of one that is before this method returns."""
         assert self._state.role is Role.LEADER
         return self._append(lambda: self._log.append(records, self.epoch))
 
@@ -328,7 +328,7 @@ class Quorum:
         """End this node's part in the quorum: its disk fails, or the broker cannot follow."""
         _log.error("this node takes part in the quorum of the metadata log no longer: %s", error)
         self._end()
-        self._handler.halted(error)
+        self._owner.halted(error)
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         self._effects.extend(effects)
@@ -368,9 +368,9 @@ class Quorum:
             case Sync():
                 self._sync()
             case Committed(high_watermark):
-                self._handler.committed(high_watermark)
+                self._owner.committed(high_watermark)
             case LeaderChanged(leader, epoch):
-                self._handler.leader_changed(leader, epoch)
+                self._owner.leader_changed(leader, epoch)
             case Halt(reason):
                 raise StorageError(f"{reason}; restore the folder of the metadata log from another node")
 

@@ -25,15 +25,14 @@ from streamactors.broker.config.listeners import (
     inter_broker_listener,
     listener_specs,
 )
-from streamactors.broker.controller.command import Command
-from streamactors.broker.controller.command import Outcome as CommandOutcome
+from streamactors.broker.controller.command import Command, Outcome
 from streamactors.broker.controller.controller import Controller
 from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.helpers import call_on
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.flusher import FlushPool, Outcome
+from streamactors.broker.log.flusher import Flushed, FlushPool
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
 from streamactors.broker.metadata.delta import ImageDelta
@@ -272,7 +271,7 @@ class Broker:
         answer = done.result()
         outcomes = answer.values() if isinstance(answer, dict) else answer
         for outcome in outcomes:
-            if isinstance(outcome, CommandOutcome) and outcome.code != ErrorCode.NONE:
+            if isinstance(outcome, Outcome) and outcome.code != ErrorCode.NONE:
                 raise BrokerStartError(f"{type(command).__name__}: {outcome.message or outcome.code.name}")
 
     def _open_logs(self) -> LogManager:
@@ -295,7 +294,7 @@ class Broker:
         logs.open()
         return logs
 
-    def _deliver(self, outcomes: list[Outcome]) -> None:
+    def _deliver(self, outcomes: list[Flushed]) -> None:
         """Pass the outcomes of one flush to the data plane."""
 
         def deliver() -> None:

@@ -19,7 +19,7 @@ from streamactors.engine.island.run import runs_of
 from streamactors.errors import AbruptTermination
 from streamactors.kafka.control import Control
 from streamactors.stages.control.kill_switch import KillSwitch, KillSwitchStage
-from streamactors.stages.watching.watching import WatchTermination
+from streamactors.stages.watching.observing import WatchTermination
 
 
 class SupervisedRun:

@@ -32,7 +32,7 @@ from streamactors.stages.junctions.zipping import Unzip, ZipN
 from streamactors.stages.rate.throttle import Throttle
 from streamactors.stages.transform.expanding import MapConcat
 from streamactors.stages.transform.mapping import Filter, FilterNot, Map
-from streamactors.stages.watching.watching import Log
+from streamactors.stages.watching.observing import Log
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Flow, FlowWithContext, Sink

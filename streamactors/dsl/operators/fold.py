@@ -12,10 +12,11 @@ from streamactors.dsl.typevars import Mat, Out, S, U
 from streamactors.stages.checks import plain_function
 from streamactors.stages.fold.aggregating import AggregateWithBoundary
 from streamactors.stages.fold.fold import Fold, Reduce, Scan, StatefulMap
-from streamactors.stages.fold.folding import FoldWhile, MapWithResource
+from streamactors.stages.fold.fold_while import FoldWhile
 from streamactors.stages.fold.grouped_within import GroupedWithin
 from streamactors.stages.fold.grouping import Grouped, Sliding
 from streamactors.stages.fold.grouping_by import GroupedAdjacentBy, GroupedAdjacentByWeighted, GroupedWeighted
+from streamactors.stages.fold.map_with_resource import MapWithResource
 from streamactors.stages.fold.quantiles import Quantiles, checked_k, checked_ranks, sketch_class
 from streamactors.stages.fold.weighted_within import GroupedWeightedWithin
 from streamactors.stages.transform.expanding import MapConcat

@@ -15,8 +15,8 @@ from streamactors.engine.blueprint.modules import keep_right
 from streamactors.stages.watching.hooks import DoOnCancel, DoOnFirst
 from streamactors.stages.watching.meter import Meter, RateMeter
 from streamactors.stages.watching.monitor import FlowMonitor, Monitor
+from streamactors.stages.watching.observing import Log, WatchTermination
 from streamactors.stages.watching.watch import Watch
-from streamactors.stages.watching.watching import Log, WatchTermination
 
 
 class WatchingOps(Ops[Out, Mat]):

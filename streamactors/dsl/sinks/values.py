@@ -10,7 +10,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T, U
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
-from streamactors.stages.fold.folding import FoldWhile
+from streamactors.stages.fold.fold_while import FoldWhile
 from streamactors.stages.sinks.deciding import Exists, ForAll, NoneMatches, TakeLast
 from streamactors.stages.sinks.foreach import Fold, Foreach, ForeachAsync, Reduce
 from streamactors.stages.sinks.values import Count, Head, Ignore, Last, ToList

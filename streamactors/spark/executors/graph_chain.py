@@ -18,7 +18,7 @@ from streamactors.spark.shipping.chain import Diverted
 from streamactors.stages.control.kill_switch import KillSwitchStage
 from streamactors.stages.junctions.fan_out import DivertTo
 from streamactors.stages.transform.mapping import Filter
-from streamactors.stages.watching.watching import WatchTermination
+from streamactors.stages.watching.observing import WatchTermination
 from streamactors.windows.stage.stage import WindowStage
 
 WHO: Final = "SparkExecutors"

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from streamactors.errors import AbruptTermination
 from streamactors.stages.checks import is_coroutine_function
 
-Outcome: TypeAlias = tuple[Any, "Exception | None"]
+LookupAnswer: TypeAlias = tuple[Any, "Exception | None"]
 """An answer, or the error of its call."""
 
 StartCoroutine: TypeAlias = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
@@ -34,7 +34,7 @@ class Asking:
         self._threads: ThreadPoolExecutor | None = None
         self._runner: asyncio.Runner | None = None
 
-    def ask(self, keys: Sequence[Any]) -> list[Outcome]:
+    def ask(self, keys: Sequence[Any]) -> list[LookupAnswer]:
         """Return the outcome for each key, in order. Blocks until the last call has ended."""
         if self._is_async:
             return self._await(keys, self._fn)
@@ -56,13 +56,13 @@ class Asking:
             self._threads.shutdown(wait=False)
             self._threads = None
 
-    def _call(self, key: Any) -> Outcome:
+    def _call(self, key: Any) -> LookupAnswer:
         try:
             return self._fn(key), None
         except Exception as error:  # noqa: BLE001 - whatever user code raises
             return None, error
 
-    def _await(self, items: Sequence[Any], awaitable_of: Callable[[Any], Awaitable[Any]]) -> list[Outcome]:
+    def _await(self, items: Sequence[Any], awaitable_of: Callable[[Any], Awaitable[Any]]) -> list[LookupAnswer]:
         coroutine = self._all(items, awaitable_of)
         try:
             return self._on_own_loop(coroutine) if self._start is None else self._start(coroutine).result()
@@ -70,10 +70,10 @@ class Asking:
             error = AbruptTermination("the actor system ended while a lookup waited for its answer")
             return [(None, error)] * len(items)
 
-    async def _all(self, items: Sequence[Any], awaitable_of: Callable[[Any], Awaitable[Any]]) -> list[Outcome]:
+    async def _all(self, items: Sequence[Any], awaitable_of: Callable[[Any], Awaitable[Any]]) -> list[LookupAnswer]:
         free = asyncio.Semaphore(self._most)
 
-        async def one(item: Any) -> Outcome:
+        async def one(item: Any) -> LookupAnswer:
             async with free:
                 try:
                     return await awaitable_of(item), None
@@ -82,12 +82,12 @@ class Asking:
 
         return list(await asyncio.gather(*map(one, items)))
 
-    def _on_own_loop(self, coroutine: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
+    def _on_own_loop(self, coroutine: Coroutine[Any, Any, list[LookupAnswer]]) -> list[LookupAnswer]:
         """Run a coroutine on a thread of its own: the caller's thread may have a loop that runs."""
         if self._runner is None:
             self._runner = asyncio.Runner()
             weakref.finalize(self, self._runner.close)
-        found: Future[list[Outcome]] = Future()
+        found: Future[list[LookupAnswer]] = Future()
         runner = self._runner
 
         def run() -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from streamactors.codec import CodecError
 from streamactors.windows.errors import InvalidRecord, OperatorFailed
-from streamactors.windows.joins.asking import Asking, Outcome
+from streamactors.windows.joins.asking import Asking, LookupAnswer
 from streamactors.windows.joins.lookup_cache import LookupCache
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment
 from streamactors.windows.record import Record
@@ -45,7 +45,7 @@ class LookupJoin(Operator):
         self._now_ms = now_ms
         self._left = left
         self._key = key
-        self._ahead: dict[Ident, Outcome] = {}
+        self._ahead: dict[Ident, LookupAnswer] = {}
 
     def ask_ahead(self, rows: Sequence[Any]) -> None:
         """Ask for the keys of rows that will come one by one."""
@@ -81,10 +81,10 @@ class LookupJoin(Operator):
         except CodecError as error:
             return row, key, None, InvalidRecord(f"{self.node}: key {key!r}: {error}")
 
-    def _answers(self, asked: Sequence[_Asked]) -> dict[Ident, Outcome]:
+    def _answers(self, asked: Sequence[_Asked]) -> dict[Ident, LookupAnswer]:
         """Return the answers for the keys of rows; those that are in no cache are asked for."""
         now_ms = self._now_ms()
-        answers: dict[Ident, Outcome] = {}
+        answers: dict[Ident, LookupAnswer] = {}
         missing: dict[Ident, Any] = {}
         for _, key, ident, _ in asked:
             if ident is None or ident in answers or ident in missing:

@@ -16,7 +16,7 @@ from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.stores import Form, Stores
 
 
-class Entry:
+class TableEntry:
     """The value of a key and its timestamp."""
 
     __slots__ = ("dirty", "key", "logged", "timestamp", "value")
@@ -34,9 +34,9 @@ class TableOperator(AggregateOperator):
 
     def __init__(self, node: str, store: str, env: TaskEnvironment, kind: str, stores: Stores) -> None:
         super().__init__(node, store, f"table of {kind}", env)
-        self._table: MutableMapping[Ident, Entry] = stores.keyed(store, Form(_fields, _entry, on_demand=True))
+        self._table: MutableMapping[Ident, TableEntry] = stores.keyed(store, Form(_fields, _entry, on_demand=True))
 
-    def _put(self, ident: Ident, entry: Entry | None, key: Any, value: Any, timestamp: int) -> None:
+    def _put(self, ident: Ident, entry: TableEntry | None, key: Any, value: Any, timestamp: int) -> None:
         """Write, replace or (None) delete the entry of a key."""
         if value is None:
             if entry is not None:
@@ -44,7 +44,7 @@ class TableOperator(AggregateOperator):
                 self._log.leave(key_bytes(ident), entry)
         elif entry is None:
             self.env.identity.check(ident)
-            entry = self._table[ident] = Entry(key, value, timestamp)
+            entry = self._table[ident] = TableEntry(key, value, timestamp)
             self._log.touch(ident, entry)
         else:
             entry.value, entry.timestamp = value, timestamp
@@ -78,16 +78,16 @@ class TableOperator(AggregateOperator):
     def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
         table, identify = self._table, self.env.identity.of
         for key, value, timestamp in entries:
-            table[identify(key)] = Entry(key, value, timestamp, False, True)
+            table[identify(key)] = TableEntry(key, value, timestamp, False, True)
 
 
-def _fields(entry: Entry) -> list[Any]:
+def _fields(entry: TableEntry) -> list[Any]:
     return [entry.key, entry.value, entry.timestamp]
 
 
-def _entry(fields: Sequence[Any]) -> Entry:
+def _entry(fields: Sequence[Any]) -> TableEntry:
     key, value, timestamp = fields
-    return Entry(key, value, timestamp, False, True)
+    return TableEntry(key, value, timestamp, False, True)
 
 
 class TableAggregate(TableOperator):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
-from streamactors.windows.operators.table_aggregate import Entry
+from streamactors.windows.operators.table_aggregate import TableEntry
 from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record
@@ -138,5 +138,5 @@ class ExpiringTable(TableSource):
         for entry in self._table.values():
             self._queue(self.env.identity.of(entry.key), entry)
 
-    def _queue(self, ident: Ident, entry: Entry) -> None:
+    def _queue(self, ident: Ident, entry: TableEntry) -> None:
         self._expiries.push(entry.timestamp + self._ttl, key_bytes(ident), _QUEUED)

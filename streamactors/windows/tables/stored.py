@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Final
 
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
-from streamactors.windows.operators.table_aggregate import Entry
+from streamactors.windows.operators.table_aggregate import TableEntry
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
@@ -20,7 +20,7 @@ class StoredTable:
     def __init__(self, store: str, node: str, env: TaskEnvironment, stores: Stores) -> None:
         self.store: str | None = store
         self._env = env
-        self._entries: MutableMapping[Ident, Entry] = stores.keyed(store, STORED_FORM)
+        self._entries: MutableMapping[Ident, TableEntry] = stores.keyed(store, STORED_FORM)
         self._log = StoreLog(store, node, "derived table", env.track_changes)
 
     def get(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
@@ -38,7 +38,7 @@ class StoredTable:
                 self._log.leave(key_bytes(where), entry)
             return
         if entry is None:
-            entry = self._entries[where] = Entry((key, start, end), value, timestamp)
+            entry = self._entries[where] = TableEntry((key, start, end), value, timestamp)
             self._log.touch(where, entry)
         else:
             entry.value, entry.timestamp = value, timestamp
@@ -62,14 +62,14 @@ class StoredTable:
                 self._entries[_where(self._env.identity.of(key), start, end)] = _entry(fields)
 
 
-def _fields(entry: Entry) -> list[Any]:
+def _fields(entry: TableEntry) -> list[Any]:
     return [*entry.key, entry.value, entry.timestamp]
 
 
-def _entry(fields: list[Any]) -> Entry:
+def _entry(fields: list[Any]) -> TableEntry:
     """Return the entry of a changelog entry."""
     key, start, end, value, timestamp = fields
-    return as_restored(Entry((key, start, end), value, timestamp))  # type: ignore[no-any-return]
+    return as_restored(TableEntry((key, start, end), value, timestamp))  # type: ignore[no-any-return]
 
 
 STORED_FORM: Final = Form(_fields, _entry, on_demand=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamactors.broker.log.flusher import FlushPool, Outcome, deliver_here
+from streamactors.broker.log.flusher import Flushed, FlushPool, deliver_here
 
 NOW_MS = 1_700_000_000_000
 
@@ -12,7 +12,7 @@ NOW_MS = 1_700_000_000_000
 class ManualPool(FlushPool):
     """Jobs wait until `run`; outcomes are delivered on the test's thread."""
 
-    def __init__(self, deliver: Callable[[list[Outcome]], None] = deliver_here, gathering: float = 0.0) -> None:
+    def __init__(self, deliver: Callable[[list[Flushed]], None] = deliver_here, gathering: float = 0.0) -> None:
         super().__init__(lambda: NOW_MS, deliver, gathering=gathering)
         self.jobs: list[Callable[[], None]] = []
 

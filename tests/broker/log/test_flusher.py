@@ -11,7 +11,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk, LogFile
-from streamactors.broker.log.flusher import FlushPool, Outcome
+from streamactors.broker.log.flusher import Flushed, FlushPool
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.conftest import NOW_MS, MakeLog
@@ -224,7 +224,7 @@ def test_a_sync_waits_for_the_writers_that_were_just_answered(tmp_path: Path) ->
                 answers.ask("waits", send(log, 1))
             super().synced_file(file)  # type: ignore[arg-type]
 
-    def deliver(outcomes: list[Outcome]) -> None:
+    def deliver(outcomes: list[Flushed]) -> None:
         delivered.append(len(outcomes))
         if len(delivered) == 1:
             threads.append(threading.Thread(target=write_again))

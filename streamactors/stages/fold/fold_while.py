@@ -1,4 +1,4 @@
-"""Operators that fold with an early end or a resource: fold_while, map_with_resource."""
+"""fold_while: a fold that ends as soon as its value is the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamactors.engine.logic import logic_of
 from streamactors.engine.stage import In, Out
 from streamactors.stages.bases.emitting import WELL
 from streamactors.stages.checks import plain_function
-from streamactors.stages.fold.fold import Fold, StatefulMap, _FoldLogic
+from streamactors.stages.fold.fold import Fold, _FoldLogic
 
 
 class FoldWhile(Fold[In, Out]):
@@ -40,21 +40,3 @@ class _FoldWhileLogic(_FoldLogic):
                 break
             if stop:
                 break
-
-
-class MapWithResource(StatefulMap[In, Out]):
-    """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
-
-    `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
-    Emits when: `fn` has returned, and once at the end if `close` gives something.
-    Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-    Cancels when: downstream cancels.
-    Supervision: resume drops the element; restart also closes the resource and opens a new one.
-    Fails when: upstream or a function fails, behind what `close` gives.
-    """
-
-    def __init__(
-        self, open: Callable[[], Any], fn: Callable[[Any, Any], Any], close: Callable[[Any], Any] | None = None
-    ) -> None:
-        plain_function("map_with_resource", fn)
-        super().__init__(open, lambda resource, element: (resource, fn(resource, element)), close)

@@ -1,0 +1,28 @@
+"""map_with_resource: a stateful map whose state is a resource that each run opens and closes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streamactors.engine.stage import In, Out
+from streamactors.stages.checks import plain_function
+from streamactors.stages.fold.fold import StatefulMap
+
+
+class MapWithResource(StatefulMap[In, Out]):
+    """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
+
+    `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
+    Emits when: `fn` has returned, and once at the end if `close` gives something.
+    Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
+    Cancels when: downstream cancels.
+    Supervision: resume drops the element; restart also closes the resource and opens a new one.
+    Fails when: upstream or a function fails, behind what `close` gives.
+    """
+
+    def __init__(
+        self, open: Callable[[], Any], fn: Callable[[Any, Any], Any], close: Callable[[Any], Any] | None = None
+    ) -> None:
+        plain_function("map_with_resource", fn)
+        super().__init__(open, lambda resource, element: (resource, fn(resource, element)), close)
