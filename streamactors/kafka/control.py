@@ -35,7 +35,7 @@ class Control:
         self.is_shutdown: StreamFuture[None] = StreamFuture("consumer")
         """Done when the consumer has left the group and closed; fails with the consumer's error."""
         self.completion: StreamFuture[Any] | None = None
-        """Of the graph of a topology (`topics.graph()`): done when everything is written; fails with the graph's error. Else None."""
+        """For the graph of a topology (`topics.graph()`): done when everything is written; fails with the graph's error. None for other graphs."""
         self.graph = self.group = ""
         """The name of the graph, or of the source, and the consumer group; known when the source runs."""
         self.run: Callable[[], Run | None] | None = None

@@ -17,7 +17,7 @@ from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
 MOST_PREFERENCES: Final = 10_000
-"""Of partitions that do not exist; those that exist and are created here take theirs away."""
+"""The largest number of folders that are remembered for partitions that do not exist yet. A partition that is created here uses up its own."""
 
 
 def handle(request: Request) -> Body:

@@ -48,7 +48,7 @@ class WholeFetch:
         return topics
 
     def settle(self, topics: Iterable[WantedTopic], reading: Reading, limits: ReadLimits) -> None:
-        """These reads are the answer."""
+        """Note that the answer has these reads; there is no session to update."""
 
     def answer(self, response: FetchResponse[LogSlice]) -> FetchResponse[LogSlice]:
         """Return the answer to send."""
@@ -62,7 +62,7 @@ class WholeFetch:
             name = topic.name if topic.topic_id is None else topic.topic_id
             for each in topic.partitions:
                 session.has_news(session.entries[name, each.partition], each)
-        # Every partition stays to be looked at: it may have changed since it was read.
+        # The next request looks at every partition again: it may have changed since it was read.
         return response._replace(session_id=session.id)
 
 

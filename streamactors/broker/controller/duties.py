@@ -182,7 +182,7 @@ class Duties:
             self._idle_timer = self._dispatcher.call_later(self._idle_ms, partial(self._end_idleness, end_offset))
 
     def _end_idleness(self, end_offset: int) -> None:
-        """The log ended here at the last look. If it still does, a no-op record tells every reader that it is up to date."""
+        """Write a no-op record if the log has not grown since the last look. The record tells every reader that it is up to date."""
         if not self._controller.writing and self._metadata.end_offset == end_offset:
             try:
                 self._controller.write(Plan([NoOp()], None), lambda _: None)

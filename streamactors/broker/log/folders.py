@@ -140,7 +140,8 @@ class Folders:
         return next((each for each in self.all if each.path == path), None)
 
     def may_have_failed(self, directory_id: uuid.UUID | None) -> bool:
-        """Whether the replica that the metadata has in this folder may be in one that has failed; the ids of some are not known."""
+        """Whether a replica with this folder in the metadata may be in a failed folder. The id of a failed folder may be unknown, so any id
+        that no working folder has counts."""
         if len(self.working) == len(self.all) or directory_id == UNASSIGNED_FOLDER:
             return False
         return all(each.directory_id != directory_id for each in self.working)

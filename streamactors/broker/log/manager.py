@@ -32,7 +32,7 @@ from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.upkeep import Upkeep
 
 HARMLESS_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, None})
-"""Errors of a disk that is full, and of a process with too many files: they make a log refuse appends, and no folder fail."""
+"""Errors of a full disk, and of a process with too many open files. The log refuses appends, but its folder has not failed."""
 Key = tuple[str, int]
 
 
@@ -171,13 +171,13 @@ class LogManager:
     def _replaces_twin(self, log: PartitionLog, folder: DataFolder) -> bool:
         """Remove one of two logs of a partition. Return whether it is the one that was opened first.
 
-        A log that has moved replaces the other one. A log without records was made in a folder that failed meanwhile. Raises StorageError if
-        neither explains the two."""
+        A log that has moved replaces the other one. A log without records was made while the folder of the other one had failed. Raises
+        StorageError if both have records and neither has moved."""
         key = log.topic, log.partition
         twin = self._logs[key]
         for new, old in ((log, twin), (twin, log)):
             if self._disk.exists(new.directory / REPLACING):
-                # A replacement that failed was given up, and the old log went on: then it is the newer one.
+                # If the replacement failed, the old log went on and is the newer one.
                 went_on = (old.latest_epoch, old.end_offset) > (new.latest_epoch, new.end_offset)
                 return self._remove_twin(new if went_on else old, (new if went_on else old) is twin)
         if log.end_offset > 0 and twin.end_offset > 0:

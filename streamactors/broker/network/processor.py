@@ -99,7 +99,7 @@ class Processor:
             _log.debug("a connection ended before it began: %s", error)
             sock.close()
             return
-        if self._stopped:  # the other nodes and the clients ask until the last moment; that is no fault of theirs
+        if self._stopped:  # other nodes and clients connect until the last moment: no warning
             _log.debug("connection of %s closed: the broker is stopping", host)
             sock.close()
             return

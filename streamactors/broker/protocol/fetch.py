@@ -187,7 +187,7 @@ def _decode_forgotten(view: memoryview, position: int, version: int) -> tuple[li
         name, topic_id, position = _read_topic(view, position, version)
         partition_count, position = read_array_length(view, position, compact)
         size = 4 * max(partition_count, 0)
-        if position + size > len(view):  # no later read may notice
+        if position + size > len(view):  # unpacking stops at the end of the message without an error
             raise MalformedMessage("the message ends inside the forgotten topics")
         indexes = [index for (index,) in INT32.iter_unpack(view[position : position + size])]
         forgotten.append((name if topic_id is None else topic_id, indexes))

@@ -251,7 +251,7 @@ class HostedPartition:
                 node.replication.propose(self, proposal)
 
     def follow_high_watermark(self, high_watermark: int) -> None:
-        """The leader's high watermark is this: let the consumers read that have asked here."""
+        """Take over the leader's high watermark, and check the fetches of consumers that wait at this follower."""
         if high_watermark > self.log.high_watermark and self.log.advance_high_watermark(high_watermark):
             self._wake_fetches()
 

@@ -35,8 +35,9 @@ class Proposal(NamedTuple):
     leader_epoch: int
     partition_epoch: int
     broker_epochs: tuple[int, ...]
-    """Of each member: under which it has sent its last fetch, UNKNOWN of the leader and without a fetch. A member that registers again may have
-    lost records, so the proposal must not get the new epoch when it is sent again."""
+    """The broker epoch of each member's last fetch; UNKNOWN for the leader, and for a member that has not fetched.
+
+    A member that registers again may have lost records, so the proposal keeps the old epoch when it is sent again."""
 
 
 Eligible = Callable[[int, int], bool]
@@ -106,7 +107,8 @@ class LeaderState:
         return True
 
     def heard(self, replica: int, at_ms: float) -> None:
-        """The leader's log is about to grow. Until `at_ms` the follower has asked for the same offset, in fetches that did not name it (KIP-227)."""
+        """The leader's log is about to grow. Note that the follower has asked for its last offset until `at_ms`: a fetch of a session does not
+        name a partition again whose offset is the same (KIP-227)."""
         remote = self.remotes.get(replica)
         if remote is not None and at_ms > remote.fetched_ms:
             remote.fetched_ms = at_ms

@@ -205,7 +205,7 @@ class ReplicaFetcher:
         self._channel.request(FETCH_KEY, version, body, self._fetched)
 
     def _due(self, now_ms: float) -> dict[_Key, _Asked]:
-        """Return what to ask for now, of the partitions that may have changed; the others that may not be asked for now are gone."""
+        """Return what the next fetch asks for. A partition that may have changed and is not in the result leaves the fetch session."""
         looks_at_all = (
             self._session.is_whole
             or now_ms - self._looked_at_all_ms >= LOOK_AT_ALL_MS

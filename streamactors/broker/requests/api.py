@@ -42,7 +42,8 @@ class DuplicateApi(StreamActorsError):
 
 
 class PartlyRefused(NamedTuple):
-    """A request of which only a part may be forwarded: the body of that part, and what makes the whole answer of the answer to it."""
+    """A request of which only a part may be forwarded. `rest` is the body of that part; `answer` makes the client's answer from the
+    controller's answer to it."""
 
     rest: Body
     answer: Callable[[Any], Body]

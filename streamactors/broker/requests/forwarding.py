@@ -36,8 +36,8 @@ class Forwarding:
         self._life = life
 
     def forward(self, request: Request, frame: memoryview, whole: Callable[[Any], Any] | None = None) -> None:
-        """Have the active controller answer a request. `frame` is the whole request without its size. `whole` makes the answer of the decoded one,
-        where the frame is a part of the request."""
+        """Have the active controller answer a request. `frame` is the request without its size, or the part of it that may be forwarded. For
+        a part `whole` makes the client's answer from the controller's decoded answer."""
         kind, _, name = request.principal.partition(":")
         login = request.connection.login
         data = bytes(frame)

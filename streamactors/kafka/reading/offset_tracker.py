@@ -200,7 +200,7 @@ class OffsetTracker:
                     progress.committed = position
                     texts = self._texts.get(key)
                     if texts:
-                        # A later commit has this position's text, too, until a text of a later position is described.
+                        # Later commits keep the text of this position until a later position has a text.
                         last = max((at for at in texts if at <= position), default=position)
                         self._texts[key] = {at: text for at, text in texts.items() if at >= last}
 

@@ -103,12 +103,12 @@ class Pausing:
         self._strained[partition.key] = partition
 
     def hold_back(self, keys: Iterable[TopicPartition]) -> None:
-        """Let these partitions wait for others, and no longer those held back before."""
+        """Hold back these partitions, which wait for others, and release those that were held back before."""
         self.held_back.clear()
         self.held_back.update(keys)
 
     def count_as_full(self, keys: Iterable[TopicPartition]) -> None:
-        """Let these partitions wait for acknowledgements, and no longer those that waited before."""
+        """Hold these partitions until offsets are acknowledged, and release those that waited for acknowledgements before."""
         self.full.clear()
         self.full.update(keys)
 

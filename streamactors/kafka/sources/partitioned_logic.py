@@ -171,7 +171,7 @@ class PartitionedSourceLogic(ConsumerLogic):
         self._end_when_read()
 
     def on_idle(self, silent: list[tuple[TopicPartition, int, float]]) -> None:
-        """Every record of these partitions has been delivered, and there is demand."""
+        """These partitions are silent: every record has been delivered, and there is demand."""
         for key, _, silent_ms in silent:
             if key in self._subs:
                 self._subs[key].idle(silent_ms)

@@ -52,7 +52,7 @@ class SideRows:
         env.expires(self._log, retention_ms)
         self._sequence = 0
         self.sweeps_at = NO_TIME
-        """`expire` does something when it is called with a later time."""
+        """`expire` removes rows only when it is called with a later time than this."""
         self.between = self._rows.between
 
     def shown(self, ident: Ident, first_ms: int, last_ms: int) -> Sequence[StoredRow]:

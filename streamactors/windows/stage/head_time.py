@@ -243,7 +243,7 @@ class HeadTimeOrder:
         return row
 
     def _take_run(self, taken: list[Any], room: int) -> None:
-        """Take up to `room` rows in order, until an input has no more: a row that it gets may be older than all others."""
+        """Take up to `room` rows in order, and stop when an input has no more rows: its next row may be older than all others."""
         inputs = [each for each in self._inputs.values() if each.rows]
         if len(inputs) == 2:
             one, other = inputs
@@ -265,7 +265,7 @@ class HeadTimeOrder:
                 return
 
     def _take_of_two(self, one: _Input, other: _Input, taken: list[Any], room: int) -> None:
-        """As `_take_run`, of two inputs: a join's, whose rows often come in turn."""
+        """As `_take_run`, for the two inputs of a join, whose rows often alternate."""
         ones, others = one.rows, other.rows
         time, time_of_other = ones[0].timestamp, others[0].timestamp
         last = last_of_other = None

@@ -153,8 +153,8 @@ class WindowLogic(Logic):
 
     @property
     def _to_hold(self) -> int:
-        """Number of rows that may be taken to be held. Neither the pace nor the size of the demand limits them: both know only rows that were
-        processed, so while a topic is waited for they would let rows in by ones and tens."""
+        """Number of rows that may be taken and held while another topic is waited for. The pace and the size of the demand do not limit it:
+        both follow the rows that are processed, and none is processed during the wait."""
         return HELD_TOGETHER if self.turns.held and self._demand() else 0
 
     def _demand(self) -> int:

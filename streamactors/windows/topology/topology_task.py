@@ -62,7 +62,7 @@ class TopologyTask(WindowTask):
             lookup.ask_ahead([row for row in rows if _topic_of(row) == topic])
         try:
             topics = [row.context.topic for row in rows]
-        except AttributeError:  # a row has no context: those before it count
+        except AttributeError:  # a row has no topic: process the rows before it, and fail at this row
             for row in rows:
                 self._enter(_topic_of(row), [row])
             return

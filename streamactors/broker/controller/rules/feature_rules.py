@@ -95,7 +95,9 @@ def _records(facts: Facts, update: FeatureUpdate) -> list[MetadataRecord]:
         return []
     made: list[MetadataRecord] = [FeatureLevel(update.name, update.level)]
     if update.name == ELR_VERSION and update.level:
-        if MIN_ISR not in facts.image.cluster_overrides():  # one number for all brokers: who is eligible depends on it
+        if (
+            MIN_ISR not in facts.image.cluster_overrides()
+        ):  # who is eligible depends on it, so all brokers need the same number
             made.append(ConfigRecord(BROKER_RESOURCE, "", MIN_ISR, str(facts.config.min_insync_replicas)))
     elif update.name == ELR_VERSION:
         made.append(ClearElr(""))

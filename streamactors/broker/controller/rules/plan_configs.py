@@ -98,7 +98,9 @@ def _alter(facts: Facts, resource: ResourceChange, asked_broker: int | None) -> 
 
 
 def _other_min_isr(resource: ResourceChange) -> list[MetadataRecord]:
-    """Return what follows from another min.insync.replicas: those who were eligible may not have everything. Raises Refusal."""
+    """Return the record that makes no replica eligible any more: with another min.insync.replicas an eligible one may lack records.
+
+    Raises Refusal."""
     if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
         raise Refusal(ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled.")
     return [ClearElr(resource.resource_name)]

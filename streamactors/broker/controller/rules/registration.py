@@ -24,9 +24,10 @@ def own_registration(
     leads_others: bool,
     first: Iterable[MetadataRecord] = (),
 ) -> list[MetadataRecord]:
-    """Return the registration and the elections of the broker where it has the only replica, and what precedes them: the `first` features,
-    and in a cluster of several, after an unclean stop, the departure from every ISR that has other members, because the end of a log
-    may be lost."""
+    """Return the records of a registration: what precedes it, the registration, and the elections where the broker has the only replica.
+
+    The `first` features precede it where the metadata has none. After an unclean stop the ends of logs may be lost, so in a cluster of
+    several the broker first leaves every ISR that has other members."""
     before: list[MetadataRecord] = []
     if (
         METADATA_VERSION not in image.features

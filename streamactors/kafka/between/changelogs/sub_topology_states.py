@@ -99,7 +99,7 @@ class SubTopologyStates:
             self._states[at].acknowledged(own, ends)
 
     def revoked(self, task: Any) -> None:
-        """A task is ours no more: close its disk, for another owner in this process."""
+        """The task has left this instance: close its database, because the next owner may be in this process."""
         self._states[sub_topology_of(task)].revoked(partition_of(task))
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ class BadRequest(Exception):
 
 
 def pack_request(request: StoreRequest, *, dirty: bool, local: bool, stale: bool = False) -> bytes:
-    """Return the bytes of a request; `local`: the instance must not ask others; `stale`: nor need it, its copies may answer."""
+    """Return the bytes of a request; `local`: the instance must not ask others; `stale`: its standby copies may answer."""
     return dumps([*request, dirty, local, stale])
 
 
