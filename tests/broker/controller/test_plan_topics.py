@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -24,8 +25,14 @@ from streamactors.broker.controller.command import (
 )
 from streamactors.broker.controller.rules.placement import over_racks, place
 from streamactors.broker.controller.rules.plan import auto_create
-from streamactors.broker.controller.rules.plan_topics import create_partitions, create_topics, delete_topics
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.controller.rules.plan_topics import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    directories_of,
+)
+from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -290,3 +297,102 @@ def test_no_topic_is_created_while_every_broker_is_fenced() -> None:
     outcome = create_topics(given, CreateTopics((NewTopic("t", 1, 1),))).answer["t"].outcome
     assert outcome.code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert outcome.message == "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+
+
+# --- limits, quotas and folders ---
+
+
+def spending(limit: int, spent: list[int]) -> Callable[[int], None]:
+    """Allow `limit` partitions in all."""
+
+    def spend(partitions: int) -> None:
+        spent.append(partitions)
+        if sum(spent) > limit:
+            raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "later")
+
+    return spend
+
+
+def test_a_request_may_have_ten_thousand_partitions_in_all() -> None:
+    for more, code in ((5_000, 0), (5_001, ErrorCode.POLICY_VIOLATION)):
+        answer = create(facts(), NewTopic("a", 5_000), NewTopic("b", more))
+        assert [answer[name].outcome.code for name in "ab"] == [code, code]
+    assignment = tuple((number, (1,)) for number in range(10_001))
+    assert create(facts(), NewTopic("a", -1, -1, assignment))["a"].outcome.code == ErrorCode.POLICY_VIOLATION
+    given = facts(existing=("t",))
+    for total, code in ((10_002, 0), (10_003, ErrorCode.POLICY_VIOLATION)):
+        assert create_partitions(given, CreatePartitions((MorePartitions("t", total),))).answer["t"].code == code
+
+
+def test_each_topic_that_is_changed_is_charged_with_its_partitions() -> None:
+    given = facts(existing=("a", "b"))
+    created: list[int] = []
+    answer = create_topics(
+        given, CreateTopics((NewTopic("c", 3), NewTopic("d", 0), NewTopic("e", 2)), spend=spending(4, created))
+    ).answer
+    assert created == [3, 2]
+    assert [answer[name].outcome.code for name in "cde"] == [0, 37, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    grown: list[int] = []
+    plan = create_partitions(
+        given, CreatePartitions((MorePartitions("a", 5), MorePartitions("b", 4)), spend=spending(4, grown))
+    )
+    assert grown == [3, 2]
+    assert [plan.answer[name].code for name in "ab"] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert len(plan.records) == 3
+    deleted: list[int] = []
+    removed = delete_topics(given, DeleteTopics(("a", "none", "b"), spend=spending(3, deleted)))
+    assert deleted == [2, 2]
+    assert [each.outcome.code for each in removed.answer] == [0, 3, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert len(removed.records) == 1
+
+
+def test_added_partitions_have_the_next_numbers_and_as_many_replicas_as_the_others() -> None:
+    given = facts(brokers=3)
+    given = after(given, create_topics(given, CreateTopics((NewTopic("t", 2, 2),))))
+    placed = create_partitions(given, CreatePartitions((MorePartitions("t", 4),))).records
+    assert [(each.partition, len(each.replicas)) for each in placed if isinstance(each, PartitionRecord)] == [
+        (2, 2),
+        (3, 2),
+    ]
+    for replicas, code in (((3, 1), 0), ((3,), 39), ((3, 1, 2), 39)):
+        plan = create_partitions(given, CreatePartitions((MorePartitions("t", 3, (replicas,)),)))
+        assert plan.answer["t"].code == code
+        assert [each.replicas for each in plan.records if isinstance(each, PartitionRecord)] == (
+            [replicas] if not code else []
+        )
+    too_many = create_partitions(given, CreatePartitions((MorePartitions("t", 3, ((3, 1), (1, 2))),)))
+    assert too_many.answer["t"].code == 39
+
+
+def test_growing_only_as_a_trial_changes_nothing() -> None:
+    given = facts(existing=("t",))
+    plan = create_partitions(given, CreatePartitions((MorePartitions("t", 3),), validate_only=True))
+    assert (plan.answer["t"].code, plan.records) == (0, [])
+    twice = create_partitions(given, CreatePartitions((MorePartitions("t", 3), MorePartitions("t", 4))))
+    assert (twice.answer["t"].code, twice.records) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_a_partition_whose_replicas_are_all_fenced_is_refused_and_the_living_ones_are_in_sync() -> None:
+    given = facts(brokers=3)
+    fenced = [BrokerRegistrationChange(broker, 1, fenced=1) for broker in (2, 3)]
+    given = given._replace(image=apply_records(given.image, fenced, 100).image)
+    assert (
+        create(given, NewTopic("t", -1, -1, ((0, (2, 3)),)))["t"].outcome.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    )
+    plan = create_topics(given, CreateTopics((NewTopic("t", -1, -1, ((0, (2, 1)),)),)))
+    (made,) = [each for each in plan.records if isinstance(each, PartitionRecord)]
+    assert (made.isr, made.leader) == ((1,), 1)
+
+
+def test_a_replica_gets_the_only_folder_of_its_broker_or_none_yet() -> None:
+    one, two, three = (uuid.UUID(int=number) for number in (1_001, 1_002, 1_003))
+    registered = [
+        BrokerRegistration(1, uuid.UUID(int=1), 1, log_dirs=(one,)),
+        BrokerRegistration(2, uuid.UUID(int=2), 1, log_dirs=(two, three)),
+        BrokerRegistration(3, uuid.UUID(int=3), 1),
+    ]
+    image = apply_records(MetadataImage(), registered, 0).image
+    assert directories_of(image, (2, 1)) == (UNASSIGNED_FOLDER, one)
+    assert directories_of(image, (3, 1)) == (UNASSIGNED_FOLDER, one)
+    assert directories_of(image, (3,)) == ()
+    assert directories_of(image, (9,)) == ()
