@@ -82,3 +82,28 @@ def test_joins_emit_at_the_moment_that_they_name(how: Any, semantics: Any, rows:
     for topic, key, time in rows:
         driver.pipe(topic, key, "x", time)
     check(driver)
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(rows=ROWS)
+def test_rows_that_wait_for_a_table_with_history_are_joined_at_the_moment_that_they_name(
+    how: Any, semantics: Any, rows: Any
+) -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.stream("left").join_table(
+            topics.table("right", history=1_000), lambda left, right: (left, right), how=how, grace=7
+        ),
+        semantics=semantics,
+        idle_after=IDLE_AFTER,
+    )
+    for key in "ab":
+        driver.pipe("right", key, "there", 0)
+    newest = -1
+    for topic, key, time in rows:
+        if topic == "left":
+            newest = max(newest, time)
+            for each in driver.pipe(topic, key, "x", time):
+                assert each.record.timestamp <= max(newest - 7, time if semantics == "kafka" else -1)
+    check(driver)

@@ -147,7 +147,6 @@ def keyed_definition(
     fn: object,
     initial: object,
     ttl: Duration | None,
-    on_expire: Callable[[Any, Any], Any] | None = None,
 ) -> ProcessorDefinition:
     """Check the parameters of `keyed`. `initial`: a value that cannot change, or a function that returns a new state. Raises BuildError."""
     if not callable(fn):
@@ -159,7 +158,7 @@ def keyed_definition(
         )
     begin: Callable[[], Any] = initial if callable(initial) else lambda: initial
     function: Callable[[Any, Record], Any] = fn
-    stores = [KeyValueStore(store, ttl, on_expire)]
+    stores = [KeyValueStore(store, ttl)]
     return processor_definition(
         "keyed", node, lambda: KeyedFunction(function, begin, store, node), stores, keeps_key=False
     )
