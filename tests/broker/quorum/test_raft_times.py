@@ -249,6 +249,17 @@ def test_a_leader_sends_a_replica_to_its_snapshot_when_the_records_are_gone_or_t
     assert state.fetch(Fetch(1, 2, 0, 1), 1_000.0)[0].snapshot is None
 
 
+def test_a_replica_that_has_read_the_newest_snapshot_goes_on_behind_it() -> None:
+    """The log behind a snapshot may have no record of the snapshot's epoch: (epoch, end) of the snapshot counts as known."""
+    state = leading()
+    log = state._log
+    log.extend([(1, number) for number in range(9)])  # type: ignore[attr-defined]
+    log.start_offset, log.newest_snapshot = 8, (0, 8)  # type: ignore[misc]
+    for last_epoch, offset, diverging in ((0, 8, None), (0, 9, (0, 0)), (1, 8, None)):
+        answer, _ = state.fetch(Fetch(1, 2, offset, last_epoch), 1_000.0)
+        assert (answer.diverging, answer.snapshot) == (diverging, None), (last_epoch, offset)
+
+
 def test_a_leader_says_where_a_replicas_log_differs() -> None:
     state = leading()
     state._log.extend([(0, "a"), (0, "b"), (1, "c")])  # type: ignore[attr-defined]
