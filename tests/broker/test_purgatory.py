@@ -308,7 +308,12 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
     @rule(duration_ms=st.integers(0, 30))
     def time_passes(self, duration_ms: int) -> None:
+        before = {entry[0]: entry[0].expirations for entry in self.operations if not entry[0].completed}
         self.alarms.advance(duration_ms)
+        for operation, _, deadline_ms in self.operations:
+            if operation in before:
+                assert operation.completed == (deadline_ms <= self.alarms.clock.time_ms)
+                assert operation.expirations == int(operation.completed)
 
     @rule(index=st.integers(0, 100))
     def somebody_forces(self, index: int) -> None:
@@ -329,6 +334,16 @@ class PurgatoryMachine(RuleBasedStateMachine):
             if not operation.completed:
                 assert not any(key in self.true_keys for key in keys)
                 assert deadline_ms >= self.alarms.clock.time_ms
+
+    @invariant()
+    def one_alarm_is_set_no_later_than_the_first_deadline(self) -> None:
+        waiting = [deadline_ms for each, _, deadline_ms in getattr(self, "operations", ()) if not each.completed]
+        if hasattr(self, "purgatory"):
+            assert len(self.alarms.wheel) <= 1
+        if waiting:
+            alarm_ms = self.alarms.wheel.next_deadline_ms()
+            assert alarm_ms is not None
+            assert alarm_ms <= min(waiting)
 
     @invariant()
     def the_gauges_are_right(self) -> None:
