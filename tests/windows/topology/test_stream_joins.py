@@ -199,3 +199,25 @@ def test_a_row_that_waits_for_its_match_is_given_without_one_behind_a_restart(ho
     entries = driver.changes()
     driver.restart(entries)
     assert plain(driver.pipe("left", "c", "l3", 200)) == [("b", "l2", None, 100)]
+
+
+@pytest.mark.parametrize("semantics", ["strict", "kafka"])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    ROWS,
+    st.sampled_from([(0, 0), (5, 5), (10, 2), (0, 8), (-3, 10)]),
+    st.sampled_from([0, 4]),
+    st.sampled_from(["inner", "left", "outer"]),
+    st.sets(st.integers(0, 24)),
+)
+def test_a_task_that_restarts_gives_what_one_that_runs_on_gives(
+    semantics: Any, rows: Any, reach: tuple[int, int], grace: int, how: str, restarts: set[int]
+) -> None:
+    going_on, restarting = (driver_of(*reach, grace, how, semantics) for _ in range(2))
+    entries: list[Any] = []
+    for at, row in enumerate(rows):
+        assert plain(restarting.pipe(*row)) == plain(going_on.pipe(*row))
+        if at in restarts:
+            entries += restarting.changes()
+            restarting.restart(entries)
+    assert plain(restarting.end_of_input()) == plain(going_on.end_of_input())
