@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
@@ -58,7 +59,7 @@ def test_a_file_is_loaded_if_offsets_and_positions_grow_within_the_segment(
     while relative and relative[-1] == (0, 0):
         relative.pop()
     kept = entries[: len(relative)]
-    grows = all(a < b for one, other in zip(kept, kept[1:], strict=False) for a, b in zip(one, other, strict=True))
+    grows = all(a < b for one, other in pairwise(kept) for a, b in zip(one, other, strict=True))
     fits = grows and (not kept or kept[-1][1] < size)
     index = OffsetIndex(PATH, BASE, 1 << 20)
     index.append(BASE + 50, 50)
