@@ -122,10 +122,11 @@ class StateStore(Generic[E]):
 
     def _state(self) -> dict[str, Any]:
         """What the store's metadata keeps."""
-        return {"newest": self._newest}
+        return {"newest": self._newest, "stream_time": self.time.stream_ms}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         self._newest = state["newest"]
+        self.time.restore(state)
 
     def _at(self, entry: E) -> bytes:
         """The key bytes of an entry."""

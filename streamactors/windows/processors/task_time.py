@@ -5,8 +5,8 @@ one TaskTime, and rows behind a repartition topic do not move the time before it
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 from streamactors.windows.processors.punctuation import Punctuation
 
@@ -38,6 +38,11 @@ class TaskTime:
         self.by_wall = Punctuation(kafka=kafka)
         self.in_row = False
         self.processors: list[HasTimers] = []
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Begin with the stream time that the metadata of a store keeps, if it is later. Without it a restart would read expired entries again,
+        and call timers late."""
+        self.stream_ms = max(self.stream_ms, state.get("stream_time", NO_TIME))  # older changelogs have none
 
     def start(self) -> None:
         """The state is restored: start the processors, in the order in which they were built."""

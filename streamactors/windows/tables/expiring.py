@@ -133,6 +133,12 @@ class ExpiringTable(TableSource):
 
     # ── restoring ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _state(self) -> dict[str, Any]:
+        return {"stream_time": self._time.stream_ms}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        self._time.restore(state)
+
     def restore(self, reader: StoreReader) -> None:
         super().restore(reader)
         for entry in self._table.values():
