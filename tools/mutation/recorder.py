@@ -53,8 +53,10 @@ def _write(file: str) -> None:
     for path in Path(os.environ["MUTATION_HITS"]).iterdir():
         children.update(line for line in path.read_text().splitlines() if line.startswith("streamactors/"))
         path.unlink()
-    of_file = {test: keys for test, keys in _functions.items() if test.split("::")[0] == file}
-    names = sorted(set().union(children, _functions.get(AT_IMPORT, ()), *of_file.values()))
+    # Copies: threads that a test has left behind may still run functions.
+    of_file = {test: set(keys) for test, keys in list(_functions.items()) if test.split("::")[0] == file}
+    at_import = set(_functions.get(AT_IMPORT, ()))
+    names = sorted(at_import.union(children, *of_file.values()))
     number = {name: at for at, name in enumerate(names)}
     tests = {
         test: [_seconds[test], _green.get(test, False), sorted(number[key] for key in of_file.get(test, ()))]
@@ -64,7 +66,7 @@ def _write(file: str) -> None:
     out = {
         "functions": names,
         "tests": tests,
-        AT_IMPORT: sorted(number[key] for key in _functions.get(AT_IMPORT, ())),
+        AT_IMPORT: sorted(number[key] for key in at_import),
         IN_CHILDREN: sorted(number[key] for key in children),
     }
     target = Path(os.environ["MUTATION_OUT"]) / (file.replace("/", "+") + ".json")
