@@ -6,7 +6,7 @@ Used on the data plane's thread unless a field says otherwise."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
@@ -64,6 +64,8 @@ class Runtime:
         self.to_controllers = ChannelMaker()
         self.voters: Voters | None = None  # as the metadata log names them now, with kraft.version 1
         self.replication: Replicating | None = None  # set in a cluster of several brokers
+        self.on_fault: Callable[[str], object] = lambda why: None
+        """Ends the broker, which cannot go on; the sentence says why. On any thread; it does not wait. The server sets it."""
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
 
     @property

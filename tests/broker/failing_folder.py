@@ -60,7 +60,7 @@ class FailingDisk(Disk):
         return _File(path, self)
 
     def read(self, path: Path) -> bytes:
-        self.check(path)
+        self.check(path, reading=True)
         return super().read(path)
 
     def link(self, existing: Path, path: Path) -> bool:
@@ -84,9 +84,9 @@ class FailingDisk(Disk):
         super().make_directory(path)
 
     def names(self, path: Path) -> list[str]:
-        self.check(path)
+        self.check(path, reading=True)
         return super().names(path)
 
     def exists(self, path: Path) -> bool:
-        self.check(path)
+        self.check(path, reading=True)
         return super().exists(path)

@@ -475,10 +475,21 @@ class Controller:
                 self._refuse(change.command, change.reply, _NOT_CONTROLLER)
         self._in_turn(lambda: None)
 
+    @property
+    def broken(self) -> bool:
+        """Whether this node follows the metadata log no longer. From any thread."""
+        return self._broken is not None
+
     def halted(self, error: BrokerError) -> None:
-        """Refuse every later change (see `quorum.QuorumOwner`)."""
+        """Refuse every later change, and end a node that has others beside it (see `quorum.QuorumOwner`).
+
+        They elect another leader. This node would serve metadata that gets older and older."""
         self._broken = StorageError(f"the metadata log cannot be written ({error}); restart the broker")
         _log.error("%s", self._broken)
+        if self._leads_others:
+            self._node.on_fault(
+                f"node {self._node.node_id} ends, because it cannot follow the metadata log: {error}; repair its disk and start it again"
+            )
         if not self._followed.done():
             self._followed.set_exception(self._broken)
         if self._on_leader is not None and self._quorum is not None:

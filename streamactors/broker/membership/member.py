@@ -134,6 +134,15 @@ class Member:
         """Stop the broker (see `quorum.QuorumOwner`)."""
         self.life.fail(BrokerStartError(why_refused(error, self._node.cluster_id, self._bootstrap)))
 
+    def halted(self, error: BrokerError) -> None:
+        """End the broker, which would serve metadata that gets older and older (see `quorum.QuorumOwner`)."""
+        node_id = self._node.node_id
+        if not self._caught_up.done():
+            self._caught_up.set_exception(error)
+        self._node.on_fault(
+            f"node {node_id} ends, because it cannot follow the metadata log: {error}; repair its disk and start it again"
+        )
+
     # --- publishing: prepare on a helper, apply on the data plane, then the next ---
 
     def _publish(self) -> None:

@@ -14,7 +14,7 @@ from streamactors.broker.controller.metadata_log import (
     install_snapshot,
     write_snapshot,
 )
-from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
+from streamactors.broker.errors import BrokerError, BrokerStartError, CorruptMessage, StorageError
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition.leader_epochs import common_end
 from streamactors.broker.log.partition.partition_log import PartitionLog
@@ -117,7 +117,7 @@ class MetadataCopy:
             delta = self._loader.restart(decode_snapshot(path, bytes(content)), end_offset - 1)
             quorum = quorum_of_snapshot(bytes(content))
         except (CorruptRecord, MessageError, BrokerError) as error:
-            raise StorageError(f"the snapshot {path.name} of the controllers is damaged: {error}") from error
+            raise CorruptMessage(f"the snapshot {path.name} of the controllers is damaged: {error}") from error
         install_snapshot(log, epoch, end_offset, content, self._now_ms())
         self._installed = delta
         self._quorum = quorum

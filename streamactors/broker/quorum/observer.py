@@ -38,7 +38,7 @@ _log = logging.getLogger("streamactors.broker.quorum")
 MAX_WAIT_MS: Final = 500
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 FETCH_TIMEOUT_MS: Final = 2_000.0
-STORAGE_RETRY_MS: Final = 1_000.0
+DAMAGE_RETRY_MS: Final = 1_000.0
 
 
 class ReplicatedLog(Protocol):
@@ -64,6 +64,9 @@ class ObserverOwner(Protocol):
 
     def refused(self, error: ErrorCode) -> None:
         """The quorum does not let this node in. The observer has stopped."""
+
+    def halted(self, error: BrokerError) -> None:
+        """The log cannot be stored. The observer has stopped."""
 
 
 class Observer:
@@ -156,12 +159,18 @@ class Observer:
                     case Wait(ms):
                         delay_ms = ms
         except StorageError as error:
-            _log.error("the metadata log cannot be stored: %s", error)
-            delay_ms = STORAGE_RETRY_MS
+            self._halt(error)
+            return
         except BrokerError as error:  # a damaged batch: ask again, in case it was damaged on the way
             _log.error("the metadata log cannot be followed: %s", error)
-            delay_ms = STORAGE_RETRY_MS
+            delay_ms = DAMAGE_RETRY_MS
         self._ask_after(delay_ms)
+
+    def _halt(self, error: StorageError) -> None:
+        """Stop: a log that has failed takes no records before a restart."""
+        _log.error("the metadata log cannot be stored: %s", error)
+        self.stop()
+        self._owner.halted(error)
 
     def _ask_after(self, delay_ms: float) -> None:
         if not self._stopped:
@@ -193,9 +202,12 @@ class Observer:
             return
         try:
             self._copy.install(wanted.epoch, wanted.end_offset, content)
+        except StorageError as error:
+            self._halt(error)
+            return
         except BrokerError as error:
             _log.error("the snapshot of %s cannot be used: %s", self._channel, error)
-            self._ask_after(STORAGE_RETRY_MS)
+            self._ask_after(DAMAGE_RETRY_MS)
             return
         self._ask()
 

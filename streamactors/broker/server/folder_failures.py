@@ -1,4 +1,4 @@
-"""What a broker does when one of its data folders fails: it takes the partitions offline, or ends (KIP-112).
+"""What a broker does when one of its data folders fails: it takes the partitions offline, or ends (KIP-112). Other faults that end it come here, too.
 
 Owner: the server."""
 
@@ -34,7 +34,7 @@ class FolderFailures:
         folders = self._node.logs.folders
         if folder is folders.first or not folders.usable:
             which = "has the metadata log" if folder is folders.first else "is the last one that worked"
-            self._end(
+            self.end(
                 f"broker {self._node.node_id} ends, because its data folder {folder.path}, which {which}, has failed: {why}; "
                 "repair the disk and start the broker again"
             )
@@ -57,8 +57,8 @@ class FolderFailures:
                 partition.lose()
         node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), lambda _: None)
 
-    def _end(self, why: str) -> None:
-        """The broker cannot go on. Its process ends it; an embedded one ends itself."""
+    def end(self, why: str) -> None:
+        """End the broker, which cannot go on. Its process ends it; an embedded one ends itself. On any thread; it does not wait."""
         if self.ended is not None:
             return
         self.ended = why

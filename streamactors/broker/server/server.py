@@ -102,6 +102,7 @@ class Broker:
         self._undo: list[Callable[[], object]] = []
         self._resume: Callable[[], object] = lambda: None
         self.failures = FolderFailures(self.node, self.stop)
+        self.node.on_fault = self.failures.end
 
     def start(self) -> Broker:
         """Open the data folder, read the metadata, listen. If this raises BrokerStartError, the parts are stopped again."""

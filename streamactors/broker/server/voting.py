@@ -73,9 +73,10 @@ class Voting:
             call_on(self._node.data_plane, self._replicas.stop)
 
     def leave(self) -> None:
-        """Leave the cluster in order, while clients are still served. Without a leader of the quorum the broker asks no one and leaves at once."""
+        """Leave the cluster in order, while clients are still served. Without a leader of the quorum the broker asks no one and leaves at once,
+        and so does one that knows of no leader any more."""
         node = self._node
-        if self.life is not None and node.config.controlled_shutdown_enable:
+        if self.life is not None and node.config.controlled_shutdown_enable and not self.controller.broken:
             config = node.config
             patience_ms = 2 * (config.controller_quorum_fetch_timeout_ms + config.controller_quorum_election_timeout_ms)
             node.logs.broker_epoch = self.life.leave(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.errors import BrokerStartError, StorageError
+from streamactors.broker.errors import BrokerStartError, CorruptMessage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.membership.metadata_copy import MetadataCopy, WouldLoseCommitted
@@ -104,7 +104,7 @@ def test_a_damaged_snapshot_of_the_leader_leaves_the_log_as_it_is(tmp_path: Path
     copy.append(batch(0, 3, feature("old")))
     content = encode_snapshot([feature("new")], 7, NOW_MS)
     for damaged in (content[:-10], b"", content[:80] + bytes([content[80] ^ 1]) + content[81:]):
-        with pytest.raises(StorageError, match="is damaged"):
+        with pytest.raises(CorruptMessage, match="is damaged"):
             copy.install(7, 50, damaged)
     assert copy.end() == EndOfLog(0, 1, 3)
     image = newest(copy, 1)

@@ -12,6 +12,7 @@ from streamactors.broker.controller.controller import Controller
 from streamactors.broker.helpers import call_on
 from streamactors.broker.launch.storage_format import format_folder
 from streamactors.broker.log.partition_metadata import encode_uuid
+from streamactors.broker.log.disk import Disk
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.server.voting import BothControllers
@@ -37,6 +38,8 @@ class ThreeControllers:
         for node in (1, 2, 3):
             self.ports[node] = free_port(self.ports.values())
         self.nodes: dict[int, LiveBroker] = {}
+        self.disks: dict[int, Disk] = {}
+        """The disks of nodes that do not have an ordinary one."""
         self.settings = {
             **QUICK,
             "process.roles": roles,
@@ -61,9 +64,8 @@ class ThreeControllers:
             listeners = f"CONTROLLER://{HOST}:{self.ports[node]}"
             if self._is_broker:
                 listeners = f"PLAINTEXT://{HOST}:0,{listeners}"
-            self.nodes[node] = LiveBroker(
-                self.folder / str(node), {"node.id": node, **self.settings, "listeners": listeners}
-            )
+            own = {"node.id": node, **self.settings, "listeners": listeners}
+            self.nodes[node] = LiveBroker(self.folder / str(node), own, disk=self.disks.get(node))
         with ThreadPoolExecutor(len(nodes)) as pool:
             for started in [pool.submit(self.nodes[node].__enter__) for node in nodes]:
                 started.result()

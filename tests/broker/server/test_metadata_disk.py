@@ -1,0 +1,80 @@
+"""A node of a cluster whose disk takes no metadata any more: the node ends, and the others go on without it.
+
+It went on to serve with the metadata of that moment. Apache Kafka's process ends, too."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from streamactors.broker.errors import ErrorCode
+from tests.broker.controller_apis.three_brokers import ThreeBrokers
+from tests.broker.failing_folder import FailingDisk
+from tests.broker.live_broker import LiveBroker
+from tests.broker.server.test_three_controllers import create
+from tests.broker.server.three_controllers import ThreeControllers
+from tests.broker.wire import wait_until
+
+METADATA = "__cluster_metadata-0"
+
+
+def created(live: LiveBroker, name: str) -> bool:
+    with live.client() as client:
+        return create(client, name, 1).error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
+def test_a_controller_with_a_full_disk_ends_and_comes_back(tmp_path: Path, leads: bool) -> None:
+    # A broker that has ended may register again when its session is over.
+    times = {"broker_session_timeout_ms": 2_000, "broker_heartbeat_interval_ms": 200}
+    cluster = ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=300, **times)
+    disks = {node: FailingDisk() for node in cluster.ports}
+    cluster.disks.update(disks)
+    with cluster:
+        leader = cluster.leader()
+        full = leader if leads else next(node for node in cluster.nodes if node != leader)
+        failures = cluster.nodes[full].broker.failures
+        with cluster.nodes[full].client() as client:
+            # The next no-op record is enough: nobody asks for anything.
+            disks[full].fail(tmp_path / str(full) / METADATA, errno.ENOSPC)
+            wait_until(lambda: failures.ended is not None, "the node ends")
+            assert client.closed_by_peer()
+        assert str(failures.ended).startswith(f"node {full} ends, because it cannot follow the metadata log: ")
+        assert "No space left on device" in str(failures.ended)
+        assert str(tmp_path / str(full) / METADATA) in str(failures.ended)
+        cluster.stop(full)
+        other = cluster.nodes[cluster.leader()]
+        wait_until(lambda: created(other, "after"), "the others take changes")
+        disks[full].broken.clear()
+        cluster.start(full)
+        cluster.await_topic("after")
+
+
+def test_a_broker_that_cannot_store_the_metadata_ends(tmp_path: Path) -> None:
+    cluster = ThreeBrokers(tmp_path)
+    cluster.disks[3] = disk = FailingDisk()
+    with cluster:
+        failures = cluster.brokers[3].broker.failures
+        with cluster.brokers[3].client() as client:
+            disk.fail(tmp_path / "3" / METADATA, errno.ENOSPC)
+            wait_until(lambda: created(cluster.brokers[1], "orders"), "the controller has a topic")
+            wait_until(lambda: failures.ended is not None, "broker 3 ends")
+            assert client.closed_by_peer()
+        assert str(failures.ended).startswith("node 3 ends, because it cannot follow the metadata log: ")
+        cluster.stop(3)
+        disk.broken.clear()
+        cluster.join(3)
+        assert "orders" in cluster.brokers[3].node.metadata.image.topics
+
+
+def test_a_node_on_its_own_serves_what_it_can(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    with LiveBroker(tmp_path, disk=disk) as live, live.client() as client:
+        live.create_topic("orders")
+        disk.fail(tmp_path / METADATA, errno.ENOSPC)
+        assert create(client, "refused", 1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert live.broker.failures.ended is None
+        described = client.call(3, 9, {"topics": None, "allow_auto_topic_creation": False})
+        assert [topic.name for topic in described.topics] == ["orders"]
