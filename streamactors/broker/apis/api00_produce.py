@@ -16,9 +16,15 @@ formats 0 and 1 are refused."""
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Final
 
-from streamactors.broker.apis.transaction_verification import check_transactional
+from streamactors.broker.apis.transaction_verification import (
+    NOT_ASKED,
+    asked_elsewhere,
+    check_transactional,
+)
+from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
 from streamactors.broker.network.output import Part
@@ -39,6 +45,7 @@ from streamactors.broker.replication.pending_produce import PendingProduce, Unse
 from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
+from streamactors.broker.transaction.transaction_messages import Asked, Errors
 
 _log = logging.getLogger("streamactors.broker.produce")
 
@@ -65,10 +72,41 @@ Answers = list[tuple[str, bytes | None, list[Answer]]]
 
 
 def handle(request: Request) -> ProduceResponse | Later:
-    transactional_id, acks, timeout_ms, topics = message = request.message
+    transactional_id, acks, _, topics = message = request.message
     refusal = None
     if transactional_id is not None or acks not in _ACKS:
         refusal = _refusal(request, message)
+        if transactional_id is not None and refusal is None and acks:
+            asked = asked_elsewhere(request.node, transactional_id, topics)
+            if asked:
+                return _verify_first(request, message, asked)
+    return _append(request, message, refusal, NOT_ASKED)
+
+
+def _verify_first(request: Request, message: ProduceRequest, asked: list[Asked]) -> Later:
+    """Ask the broker that coordinates the transaction, then append. The records are copied: the frame does not outlive this call."""
+    topics = [
+        (name, topic_id, [(index, records and memoryview(bytearray(records))) for index, records in wanted])
+        for name, topic_id, wanted in message.topics
+    ]
+    request.message = kept = message._replace(topics=topics)
+
+    @request.answer_with
+    def verified(answers: list[Errors]) -> ProduceResponse | None:
+        errors = {where: error for each in answers for where, error in each.items()}
+        answer = _append(request, kept, None, errors)
+        return None if isinstance(answer, Later) else answer
+
+    transactions = request.node.transactions
+    gather([partial(transactions.verify_elsewhere, each) for each in asked], verified)
+    return LATER
+
+
+def _append(
+    request: Request, message: ProduceRequest, refusal: ErrorCode | None, verified: Errors
+) -> ProduceResponse | Later:
+    """Append every batch, and answer now or when the appends are settled."""
+    _, acks, timeout_ms, topics = message
     now_ms = request.node.clock.wall_ms()
     waiting: list[UnsettledAppend] = []
     answers: Answers = []
@@ -76,7 +114,7 @@ def handle(request: Request) -> ProduceResponse | Later:
         if refusal:
             parts: list[Answer] = [PartitionProduced(index, refusal) for index, _ in topic[2]]
         else:
-            parts = _append_topic(request, topic, acks, now_ms, waiting)
+            parts = _append_topic(request, topic, acks, now_ms, waiting, verified)
         answers.append((topic[0], topic[1], parts))
     request.message = None  # views of the frame must not outlive this call
     if acks == 0:
@@ -104,7 +142,7 @@ def _refusal(request: Request, message: ProduceRequest) -> ErrorCode | None:
 
 
 def _append_topic(
-    request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[UnsettledAppend]
+    request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[UnsettledAppend], verified: Errors
 ) -> list[Answer]:
     """Append to each partition of a topic. `waiting` gets the appends that are not acknowledged yet."""
     name, topic_id, wanted = topic
@@ -126,7 +164,8 @@ def _append_topic(
             if version < _FIRST_WITH_ZSTD:
                 _check_codec(records, version)
             if len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL:
-                check_transactional(request.node, request.message.transactional_id, partition, records, version)
+                name_of = request.message.transactional_id
+                check_transactional(request.node, name_of, partition, records, version, verified)
             result = partition.append_for(records, now_ms, acks)
         except BrokerError as cause:
             answers.append(_refused(index, partition, cause))

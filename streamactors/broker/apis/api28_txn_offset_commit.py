@@ -17,7 +17,7 @@ from typing import Final
 from streamactors.broker.apis.api08_offset_commit import new_offsets
 from streamactors.broker.apis.group_requests import asked_partitions, by_topic, one_error
 from streamactors.broker.apis.transaction_requests import offsets_in_transaction
-from streamactors.broker.apis.transaction_verification import offset_commit_error
+from streamactors.broker.apis.transaction_verification import check_offset_commit
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets
 from streamactors.broker.requests.api import LATER, Api, Body, Later
@@ -48,11 +48,14 @@ def handle(request: Request) -> Body | Later:
         producer_id=message.producer_id,
         producer_epoch=message.producer_epoch,
     )
-    error = offset_commit_error(request.node, message.transactional_id, commit)
-    if error is ErrorCode.NONE:
-        request.node.groups.tell(message.group_id, commit)
-    else:
-        reply([error] * len(wanted))
+
+    def verified(error: ErrorCode) -> None:
+        if error is ErrorCode.NONE:
+            request.node.groups.tell(commit.group_id, commit)
+        else:
+            reply([error] * len(wanted))
+
+    check_offset_commit(request.node, message.transactional_id, commit, verified)
     return LATER
 
 

@@ -16,6 +16,11 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirmed:
+    """Everything that was read is committed: every later leader has it, too. A shard that needs to know serves this message."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadFailed:
     """The partition cannot be read."""
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from streamactors.actors.cell import Cell
 from streamactors.broker.coordinator.coordinator_actor import CoordinatorActor, S, Tell
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
-from streamactors.broker.coordinator.coordinator_messages import Loaded, LoadFailed, Resign
+from streamactors.broker.coordinator.coordinator_messages import Confirmed, Loaded, LoadFailed, Resign
 from streamactors.broker.coordinator.partitioning import partition_for
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.records.batch import RecordBatch
+from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from streamactors.actors.dispatching.timing_wheel import Timer
 
 _log = logging.getLogger("streamactors.broker.coordinator")
+
+CONFIRM_MS: Final = 20.0
+"""How often a new coordinator looks whether what it has read is committed."""
 
 T = TypeVar("T")
 
@@ -184,6 +188,7 @@ class Coordinators(Generic[S]):
         start, end = log.log_start_offset, log.end_offset
         if start == end:
             cell.tell(Loaded(self._kind.fold((), cell.name)))
+            cell.tell(Confirmed())
             return
         clock = self._runtime.clock
         began_ms = clock.now_ms()
@@ -194,8 +199,16 @@ class Coordinators(Generic[S]):
                 return
             _log.info("%s: offsets %d to %d read in %.0f ms", cell.name, start, end, clock.now_ms() - began_ms)
             cell.tell(Loaded(outcome.value))
+            self._confirm(partition, end, cell)
 
         self._runtime.helpers.run(lambda: self._kind.fold(log.reader.replay(start, end), cell.name), loaded)
+
+    def _confirm(self, partition: HostedPartition, end: int, cell: Cell) -> None:
+        """Tell a coordinator when everything that it has read is committed. A new leader may have read more."""
+        if partition.high_watermark >= end:
+            cell.tell(Confirmed())
+        elif partition.is_leader:
+            self._runtime.data_plane.call_later(CONFIRM_MS, partial(self._confirm, partition, end, cell))
 
 
 def gather(asks: Sequence[Callable[[Callable[..., object]], object]], then: Callable[[list[Any]], object]) -> None:

@@ -45,8 +45,16 @@ class Writes(Protocol):
 class MarkerWriter:
     """Writes single markers to partitions that this broker leads."""
 
-    def __init__(self, clock: Clock, partitions: PartitionTable, groups: Groups) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: PartitionTable,
+        groups: Groups,
+        about_to: Callable[[TopicPartition, int], object] = lambda where, producer_id: None,
+    ) -> None:
+        """`about_to` hears of each marker, by partition and producer id, before it is written."""
         self._clock = clock
+        self._about_to = about_to
         self._partitions = partitions
         self._groups = groups
 
@@ -54,6 +62,7 @@ class MarkerWriter:
         self, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
     ) -> None:
         """Write one marker to one partition, then call `then` with the error."""
+        self._about_to(where, send.producer_id)
         if where.topic == OFFSETS_TOPIC:
 
             def answered(error: ErrorCode) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
-from streamactors.broker.network.outgoing.opening import Address
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.runtime import Runtime
+from streamactors.broker.transaction.broker_channels import BrokerChannels
 from streamactors.broker.transaction.markers import MarkerWriter
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import SendMarkers
@@ -29,8 +29,7 @@ class RemoteMarkers:
     def __init__(self, node: Runtime, local: MarkerWriter) -> None:
         self._node = node
         self._local = local
-        self._buffers = Buffers()
-        self._channels: dict[int, Channel] = {}
+        self._channels = BrokerChannels(node, "markers")
 
     def write(
         self, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
@@ -40,7 +39,7 @@ class RemoteMarkers:
         if leader == self._node.node_id:
             self._local.write(where, send, coordinator_epoch, then)
             return
-        channel = self._channel_to(leader)
+        channel = self._channels.to(leader)
         if channel is None:
             then(ErrorCode.LEADER_NOT_AVAILABLE)
             return
@@ -63,32 +62,10 @@ class RemoteMarkers:
 
     def stop(self) -> None:
         """Close the connections."""
-        for channel in self._channels.values():
-            channel.close("this broker stops")
-        self._channels.clear()
+        self._channels.close()
 
     def _leader(self, where: TopicPartition) -> int:
         topic = self._node.metadata.image.topics.get(where.topic)
         if topic is None or where.partition >= len(topic.partitions):
             return self._node.node_id  # the writer here says that it does not exist
         return topic.partitions[where.partition].leader
-
-    def _channel_to(self, leader: int) -> Channel | None:
-        address = self._address(leader)
-        channel = self._channels.get(leader)
-        if channel is not None and channel.address != address:
-            self._channels.pop(leader).close("the broker has another address")
-            channel = None
-        if channel is None and address is not None:
-            name = f"broker-{self._node.node_id}-markers"
-            to_brokers = self._node.to_brokers
-            channel = to_brokers.channel(self._node.data_plane, address, name, self._buffers, asks_versions=False)
-            self._channels[leader] = channel
-        return channel
-
-    def _address(self, leader: int) -> Address | None:
-        broker = self._node.metadata.image.brokers.get(leader)
-        if broker is None or broker.fenced:
-            return None
-        endpoint = broker.endpoint(self._node.to_brokers.listener)
-        return None if endpoint is None else (endpoint.host, endpoint.port)

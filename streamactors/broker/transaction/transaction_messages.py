@@ -4,17 +4,30 @@ Frozen. `reply_to` is called once with the answer, on the data plane's thread.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.transaction.transaction import Transaction
+from streamactors.broker.transaction.transaction import TopicPartition, Transaction
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
     EndTransaction,
     InitProducerId,
     VerifyPartitions,
 )
+
+Errors = Mapping[TopicPartition, ErrorCode]
+"""What the coordinator says of each partition that was asked about."""
+
+
+class Asked(NamedTuple):
+    """A producer, and the partitions that may be part of its open transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog, client_error
+from streamactors.broker.coordinator.coordinator_messages import Confirmed
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.transaction.markers import Markers
-from streamactors.broker.transaction.transaction import TopicPartition, Transaction, TransactionState
+from streamactors.broker.transaction.transaction import PREPARED, TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_events import (
     Event,
     ExpiryCheck,
@@ -67,6 +68,8 @@ class TransactionShard:
         self.name = name
         self.log = log
         self.transactions: dict[str, Transaction] = {}
+        self._decided: list[str] = []
+        """The ids whose decision was read from the log, until it is known to be committed."""
         self._clock = clock
         self._rules = rules
         self._next_producer_id = next_producer_id
@@ -77,15 +80,25 @@ class TransactionShard:
             DescribeTransaction: self._describe,
             ListTransactions: lambda message: message.reply_to(ErrorCode.NONE, tuple(self.transactions.values())),
             Marked: self.marked,
+            Confirmed: self.confirmed,
             TimeoutSweep: lambda _: self._step_all(TimeoutCheck()),
             ExpirySweep: lambda _: self._step_all(ExpiryCheck(self._rules.expiration_ms)),
         }
         self._tell = tell
 
     def take_over(self, transactions: dict[str, Transaction]) -> None:
-        """Take over the ids of the log, and deliver the missing markers of decided transactions."""
+        """Take over the ids of the log."""
         self.transactions = transactions
-        self._step_all(TransactionLoaded())
+        self._decided = [name for name, txn in transactions.items() if txn.state in PREPARED]
+
+    def confirmed(self, _: Confirmed) -> None:
+        """Deliver the missing markers of decided transactions: every later coordinator knows the same decisions now.
+
+        A decision that only this broker has read can be lost with it. The next coordinator would time the transaction out and abort it, and a
+        partition that has the marker of the commit would keep what the others drop."""
+        decided, self._decided = self._decided, []
+        for transactional_id in decided:
+            self._step(transactional_id, TransactionLoaded())
 
     def close(self) -> None:
         """Deliver no more markers. A request that waits for the log is answered when the log reports."""

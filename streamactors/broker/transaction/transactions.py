@@ -28,7 +28,9 @@ from streamactors.broker.transaction.transaction_events import (
     VerifyPartitions,
 )
 from streamactors.broker.transaction.transaction_messages import (
+    Asked,
     DescribeTransaction,
+    Errors,
     ExpirySweep,
     ListTransactions,
     Marked,
@@ -40,6 +42,7 @@ from streamactors.broker.transaction.transaction_shard import TransactionRules, 
 
 if TYPE_CHECKING:
     from streamactors.broker.transaction.remote_markers import RemoteMarkers
+    from streamactors.broker.transaction.remote_verification import RemoteVerification
 
 _APPEND_TIMEOUT_MS: Final = 5_000
 
@@ -51,7 +54,9 @@ class Transactions:
         config = node.config
         self._node = node
         self._producer_ids = producer_ids
-        self.markers = MarkerWriter(node.clock, partitions, groups)
+        self._verification = self._remote_verification()
+        spoil = {} if self._verification is None else {"about_to": self._verification.marked}
+        self.markers = MarkerWriter(node.clock, partitions, groups, **spoil)
         self._remote = self._remote_markers()
         self._rules = TransactionRules(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)
         self._coordinators = Coordinators(
@@ -75,6 +80,14 @@ class Transactions:
 
         return RemoteMarkers(self._node, self.markers)
 
+    def _remote_verification(self) -> RemoteVerification | None:
+        """Return the way to the coordinators on other brokers; None if there are no others."""
+        if self._node.replication is None:
+            return None
+        from streamactors.broker.transaction.remote_verification import RemoteVerification
+
+        return RemoteVerification(self._node)
+
     # -- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -87,8 +100,9 @@ class Transactions:
     def stop(self) -> None:
         """Stop the coordinators. Open transactions stay open over a restart."""
         self._coordinators.stop()
-        if self._remote is not None:
-            self._remote.stop()
+        for remote in (self._remote, self._verification):
+            if remote is not None:
+                remote.stop()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -101,24 +115,31 @@ class Transactions:
     def verify_now(
         self, transactional_id: str, producer_id: int, producer_epoch: int, where: tuple[str, int]
     ) -> ErrorCode:
-        """Return NONE if a partition is part of the producer's open transaction, also if another broker coordinates it: only the
-        own coordinators are asked.
+        """Return NONE if a partition is part of the producer's open transaction, which a coordinator of this broker has.
 
         A plain call between the coordinator's messages: Produce must not wait for a turn of the coordinator."""
         coordinator = self._coordinators.coordinator_of(transactional_id)
         if coordinator is None:
-            return ErrorCode.NONE if self._elsewhere(transactional_id) else ErrorCode.NOT_COORDINATOR
+            return ErrorCode.NOT_COORDINATOR
         if coordinator.phase is not CoordinatorPhase.ACTIVE:
             return coordinator.phase.error
         return coordinator.shard.verify_now(transactional_id, producer_id, producer_epoch, TopicPartition(*where))
 
-    def _elsewhere(self, transactional_id: str) -> bool:
+    def is_elsewhere(self, transactional_id: str) -> bool:
         """Whether another broker coordinates this id."""
+        return self._coordinator_elsewhere(transactional_id) != NO_LEADER
+
+    def _coordinator_elsewhere(self, transactional_id: str) -> int:
         topic = self._node.metadata.image.topics.get(TRANSACTION_TOPIC)
-        if self._node.replication is None or topic is None:
-            return False
+        if self._verification is None or topic is None:
+            return NO_LEADER
         leader = topic.partitions[self._coordinators.index_of(transactional_id)].leader
-        return leader not in (NO_LEADER, self._node.node_id)
+        return NO_LEADER if leader == self._node.node_id else leader
+
+    def verify_elsewhere(self, asked: Asked, then: Callable[[Errors], object]) -> None:
+        """Ask the broker that coordinates an id whether partitions are part of its open transaction; `then` gets an error for each."""
+        assert self._verification is not None
+        self._verification.ask(self._coordinator_elsewhere(asked.transactional_id), asked, then)
 
     def describe(self, transactional_id: str, then: Callable[[ErrorCode, Transaction | None], object]) -> None:
         """Call `then` with an error, or with the state of the id."""

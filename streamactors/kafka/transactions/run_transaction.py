@@ -260,9 +260,12 @@ class RunTransaction:
         timeout_s = settings.transaction_timeout_ms / 1_000
         try:
             for source, (tracker, group, _) in self._sources.items():
+                # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
+                # after the partitions were found to be here, would let the broker take positions that another owner has by now.
+                membership = group()
                 offsets = self._moved(source, tracker)
                 if offsets:
-                    producer.send_offsets(offsets, group(), timeout_s)
+                    producer.send_offsets(offsets, membership, timeout_s)
             producer.commit(timeout_s)
         except StaleMembership as error:
             now = time.monotonic()

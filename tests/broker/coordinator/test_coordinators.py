@@ -6,11 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.metadata_record import PartitionChange
 from streamactors.broker.metadata.topic_name import TRANSACTION_TOPIC
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
+from streamactors.broker.replication.hosted_partition import HostedPartition
+from streamactors.broker.transaction.transaction import TransactionState
+from streamactors.broker.transaction.transaction_record import encode_transaction_key, encode_transaction_value
+from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, describe, read, settled
 from tests.broker.live_broker import LiveBroker
+from tests.broker.wire import wait_until
 
 
 def test_a_new_leader_epoch_under_the_same_leader_begins_with_a_new_coordinator(tmp_path: Path) -> None:
@@ -51,3 +60,48 @@ def test_gathering_from_no_coordinator_answers_at_once() -> None:
     found: list[list[Any]] = []
     gather([], found.append)
     assert found == [[]]
+
+
+def test_a_decision_is_delivered_when_it_is_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A new coordinator delivered a commit that only it had read. When it died, too, the next one could abort the same transaction: some
+    # partitions kept its records, and others dropped them.
+    with LiveBroker(tmp_path) as broker, broker.client() as client:
+        broker.create_topic("orders")
+        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
+            pass
+        producer = Producer(client, "tx")
+        producer.add("orders", 0)
+        producer.produce("orders", "a")
+        node = broker.node
+        coordinators = node.transactions._coordinators
+        index = coordinators.index_of("tx")
+        log = broker.partition(TRANSACTION_TOPIC, index)
+        limit = [log.log_end_offset]
+        known = HostedPartition.high_watermark.fget  # type: ignore[attr-defined]
+        monkeypatch.setattr(
+            HostedPartition,
+            "high_watermark",
+            property(lambda self: min(known(self), limit[0]) if self is log else known(self)),
+        )
+
+        def decide() -> None:
+            (txn,) = (each.transactions["tx"] for each in coordinators.shards() if "tx" in each.transactions)
+            value = encode_transaction_value(txn.moved_to(TransactionState.PREPARE_COMMIT))
+            decision = build_batch([NewRecord(encode_transaction_key("tx"), value, 0)])
+            node.partitions.append(TRANSACTION_TOPIC, index, bytearray(decision), lambda _: None)
+
+        def elect_again() -> None:
+            image = node.metadata.image
+            topic = image.topics[TRANSACTION_TOPIC]
+            node.metadata.publish(
+                apply_records(image, [PartitionChange(index, topic.topic_id, leader=node.node_id)], image.offset + 1)
+            )
+
+        broker.on_data_plane(decide)
+        broker.on_data_plane(elect_again)
+        wait_until(lambda: describe(client, "tx").error_code == 0, "the new coordinator has read the decision")
+        assert describe(client, "tx").transaction_state == "PrepareCommit"
+        assert read(client, "orders", READ_COMMITTED) == []
+        limit[0] = 1 << 62
+        assert settled(client, "tx") == "CompleteCommit"
+        assert read(client, "orders", READ_COMMITTED) == ["a"]

@@ -11,8 +11,8 @@ from streamactors.broker.cluster.node_process import HOST, free_port
 from streamactors.broker.controller.controller import Controller
 from streamactors.broker.helpers import call_on
 from streamactors.broker.launch.storage_format import format_folder
-from streamactors.broker.log.partition_metadata import encode_uuid
 from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.partition_metadata import encode_uuid
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.server.voting import BothControllers

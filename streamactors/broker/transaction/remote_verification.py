@@ -1,0 +1,100 @@
+"""Asks the coordinator of a transactional id, which is another broker, whether partitions are part of its open transaction (KIP-890).
+
+Owner: the transaction component, on the data plane's thread. The coordinator gets AddPartitionsToTxn with `verify_only`. While it is asked, the
+marker of the transaction may come: then the answer is too old, and the batch would open a transaction without an end. So a marker that
+is written meanwhile spoils the verification, as the verification guard of Apache Kafka does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
+from streamactors.broker.runtime import Runtime
+from streamactors.broker.transaction.broker_channels import BrokerChannels
+from streamactors.broker.transaction.transaction import TopicPartition
+from streamactors.broker.transaction.transaction_messages import Asked, Errors
+
+_log = logging.getLogger("streamactors.broker.transaction")
+
+ADD_PARTITIONS_TO_TXN: Final = (24, 5)
+
+
+class _Verification:
+    """A question that is under way. `spoiled` has the partitions that have got a marker since."""
+
+    __slots__ = ("asked", "spoiled")
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.spoiled: set[TopicPartition] = set()
+
+
+class RemoteVerification:
+    """The questions that are under way, in the order in which they are answered."""
+
+    def __init__(self, node: Runtime) -> None:
+        self._channels = BrokerChannels(node, "verification")
+        self._under_way: list[_Verification] = []
+
+    def ask(self, coordinator: int, asked: Asked, then: Callable[[Errors], object]) -> None:
+        """Ask a broker; `then` gets an error for each partition, NONE if it is part of the open transaction."""
+        channel = self._channels.to(coordinator)
+        if channel is None:
+            then(dict.fromkeys(asked.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        verification = _Verification(asked)
+        self._under_way.append(verification)
+
+        def answered(answer: ChannelAnswer) -> None:
+            self._under_way.remove(verification)
+            errors = _errors(asked, answer)
+            for where in verification.spoiled:
+                errors[where] = ErrorCode.INVALID_TXN_STATE
+            then(errors)
+
+        channel.request(*ADD_PARTITIONS_TO_TXN, _body(asked), answered)
+
+    def marked(self, where: TopicPartition, producer_id: int) -> None:
+        """A marker of a producer is about to be written to a partition: what is being asked of both is answered too late."""
+        for each in self._under_way:
+            if each.asked.producer_id == producer_id and where in each.asked.partitions:
+                each.spoiled.add(where)
+
+    def stop(self) -> None:
+        """Close the connections."""
+        self._channels.close()
+
+
+def _body(asked: Asked) -> dict[str, Any]:
+    topics: dict[str, list[int]] = {}
+    for where in asked.partitions:
+        topics.setdefault(where.topic, []).append(where.partition)
+    transaction = {
+        "transactional_id": asked.transactional_id,
+        "producer_id": asked.producer_id,
+        "producer_epoch": asked.producer_epoch,
+        "verify_only": True,
+        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+    }
+    return {"transactions": [transaction]}
+
+
+def _errors(asked: Asked, answer: ChannelAnswer) -> dict[TopicPartition, ErrorCode]:
+    if answer.error is not None:
+        _log.debug("%s cannot be verified: %s", asked.transactional_id, answer.error)
+        return dict.fromkeys(asked.partitions, ErrorCode.NETWORK_EXCEPTION)
+    if answer.value.error_code:
+        return dict.fromkeys(asked.partitions, ErrorCode(answer.value.error_code))
+    found = {
+        TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
+        for topic in _topics(answer.value.results_by_transaction)
+        for each in topic.results_by_partition
+    }
+    return {where: found.get(where, ErrorCode.UNKNOWN_SERVER_ERROR) for where in asked.partitions}
+
+
+def _topics(results: Sequence[Any]) -> Sequence[Any]:
+    return results[0].topic_results if results else ()
