@@ -61,6 +61,12 @@ class ClusterSettings(Settings):
     leader_imbalance_check_interval_seconds = integer(
         300, "How often the controller looks for partitions that their first replica does not lead, in s.", at_least(1)
     )
+    replica_alter_log_dirs_io_max_bytes_per_second = long(
+        LONG_MAX,
+        "Bytes per second that replicas which move to another data folder of this broker may copy in all.",
+        at_least(0),
+        dynamic=True,
+    )
     replica_fetch_backoff_ms = integer(
         1_000, "Longest pause before a follower asks a leader again that did not answer, in ms.", at_least(0)
     )

@@ -53,6 +53,11 @@ class NodeSettings(Settings):
         "0.0.0.0 every interface, port 0 a free one. Apache Kafka's default listens on every interface.",
     )
     log_dir = optional_text("Data folder, when log.dirs is not set.")
+    log_dir_failure_timeout_ms = long(
+        30_000,
+        "A broker that cannot tell the controller within this time, in ms, that one of its data folders has failed, ends.",
+        at_least(1),
+    )
     log_dirs = optional_text(
         "Data folders, by comma. A new partition goes to the one with the fewest. Unset: log.dir, and without that a temporary folder."
     )

@@ -17,7 +17,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms background.threads
             controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
             group.coordinator.append.linger.ms group.coordinator.threads log.cleaner.io.buffer.size
-            log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+            log.cleaner.io.max.bytes.per.second log.cleaner.threads
             log.initial.task.delay.ms num.io.threads num.network.threads
             num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
             offsets.load.buffer.size offsets.topic.compression.codec queued.max.requests request.timeout.ms

@@ -44,6 +44,8 @@ class FutureLog:
             now_ms=now_ms,
         )
         self._generation = current.generation
+        self.copied = 0
+        """The bytes that were copied until now."""
 
     @property
     def left(self) -> int:
@@ -54,10 +56,11 @@ class FutureLog:
         """Copy up to about this many bytes. Return about how many bytes are left. Raises BrokerError, OSError."""
         copied = 0
         while copied < most_bytes:
-            size = self._copy_piece(now_ms)
+            size = self._copy_piece(now_ms, most_bytes - copied)
             if size == 0:
                 break
             copied += size
+        self.copied += copied
         return self._left_bytes()
 
     def _left_bytes(self) -> int:
@@ -73,7 +76,7 @@ class FutureLog:
         """Bring the copy to the disk. Raises StorageError."""
         self.log.flush()
 
-    def _copy_piece(self, now_ms: int) -> int:
+    def _copy_piece(self, now_ms: int, most_bytes: int = READ_AT_ONCE) -> int:
         current, future = self.current, self.log
         with current.lock:
             start, end, generation = current.log_start_offset, current.end_offset, current.generation
@@ -82,7 +85,7 @@ class FutureLog:
             self._generation = generation
         if future.end_offset == end:
             return 0
-        with current.read(future.end_offset, READ_AT_ONCE, end) as piece:
+        with current.read(future.end_offset, min(most_bytes, READ_AT_ONCE), end) as piece:
             data = piece.read()
         base_offset = int.from_bytes(data[:8], "big", signed=True) if data else end
         if base_offset < future.end_offset:  # the log starts in the middle of a batch

@@ -83,6 +83,9 @@ class Lifecycle:
         self._asked: Channel | None = None  # for all other requests: a slow one must not delay a heartbeat
         self._timer: Timer | None = None
         self._failure: StreamActorsError | None = None
+        self._to_tell: list[Callable[[], object]] = []
+        """Who waits until the controller knows the folders that have failed; the first `_telling` of them until the answer under way."""
+        self._telling = 0
         self._registered: Future[None] = Future()
         self._unfenced: Future[None] = Future()
         self._left: Future[bool] = Future()
@@ -118,10 +121,15 @@ class Lifecycle:
 
     # --- from any thread ---
 
-    def folder_failed(self) -> None:
-        """Tell the controller at once that a data folder has failed."""
+    def folder_failed(self, told: Callable[[], object] = lambda: None) -> None:
+        """Tell the controller at once that a data folder has failed; `told` is called on the data plane's thread when it knows."""
+
+        def fail() -> None:
+            self._to_tell.append(told)
+            self._step(lifecycle.FolderFailed())
+
         try:
-            self._dispatcher.execute(partial(self._step, lifecycle.FolderFailed()))
+            self._dispatcher.execute(fail)
         except DispatcherStopped:
             pass  # the broker is stopping
 
@@ -212,6 +220,7 @@ class Lifecycle:
                     "want_shut_down": want_shut_down,
                     "offline_log_dirs": list(self._node.logs.folders.failed_ids),
                 }
+                self._telling = len(self._to_tell)
                 _send(self._controller, BROKER_HEARTBEAT, body, self._got_heartbeat)
             case lifecycle.FencingChanged(fenced):
                 (_log.warning if fenced else _log.info)(
@@ -254,7 +263,18 @@ class Lifecycle:
             self._step(lifecycle.Unreachable())
             return
         value = answer.value
+        if value.error_code == ErrorCode.NONE:
+            self._have_told()
         self._step(lifecycle.HeartbeatAnswered(ErrorCode(value.error_code), value.is_fenced, value.should_shut_down))
+
+    def _have_told(self) -> None:
+        told, self._to_tell = self._to_tell[: self._telling], self._to_tell[self._telling :]
+        self._telling = 0
+        for each in told:
+            try:
+                self._node.data_plane.execute(each)
+            except DispatcherStopped:
+                pass  # the broker is stopping
 
     # --- failure ---
 

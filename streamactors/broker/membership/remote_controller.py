@@ -52,8 +52,7 @@ class RemoteController:
         elif isinstance(command, AssignReplicas) and command.broker_id == self._node.node_id:
             self._assign(command, reply)
         elif isinstance(command, FoldersFailed):
-            self._life.folder_failed()
-            reply(Outcome())
+            self._life.folder_failed(lambda: reply(Outcome()))
         else:
             self.submit_other(command, reply)
 

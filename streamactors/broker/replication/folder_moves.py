@@ -1,8 +1,9 @@
 """Moves replicas of this broker from one of its data folders to another, as AlterReplicaLogDirs asks (KIP-113).
 
 Owner: the data plane. The rules are in `folder_move_state`, the copy is `log.future_log`. Steps of a copy run on a helper thread, one at a time.
-The replacement runs on the data plane, so that no append comes between: it copies and syncs the last records and renames two folders. A move
-that a stop of the broker interrupts begins anew at the next start."""
+The replacement runs on the data plane, so that no append comes between: it copies and syncs the last records and renames two folders. All copies
+together keep to replica.alter.log.dirs.io.max.bytes.per.second; the last records are copied at any rate. A move that a stop of the broker
+interrupts begins anew at the next start."""
 
 from __future__ import annotations
 
@@ -12,12 +13,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.log.future_log import FutureLog
+from streamactors.broker.quotas.sampled_rate import SampledRate
 from streamactors.broker.replication import folder_move_state as rules
 from streamactors.broker.replication.folder_move_state import ENDED, Move, MovePhase
 from streamactors.broker.replication.hosted_partition import HostedPartition
+from streamactors.broker.replication.throttling import UNLIMITED, WINDOW_MS, WINDOWS
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -38,6 +42,8 @@ class FolderMoves:
         self._waiting: deque[HostedPartition] = deque()
         self._copying = False
         self._stopped = False
+        self._rate = SampledRate(WINDOWS, WINDOW_MS)
+        self._pause: Timer | None = None
 
     def resume(self, partitions: Iterable[HostedPartition]) -> None:
         """Begin the moves anew that a stop of the broker has interrupted."""
@@ -51,6 +57,7 @@ class FolderMoves:
     def move(self, partition: HostedPartition, target: Path) -> None:
         """Have a replica in a folder; in the one where it is: end its move."""
         self._step(partition, rules.Asked(None if partition.log.directory.parent == target else target))
+        self._drop_unwanted()
 
     def future_of(self, partition: HostedPartition) -> FutureLog | None:
         """Return the copy of a replica that moves."""
@@ -60,6 +67,8 @@ class FolderMoves:
         """End the copies where they are. On the data plane's thread."""
         self._stopped = True
         self._waiting.clear()
+        if self._pause is not None:
+            self._pause.cancel()
         for future in self._futures.values():
             future.log.abandon()
 
@@ -104,24 +113,43 @@ class FolderMoves:
         return True
 
     def _copy_next(self) -> None:
-        if self._copying or not self._waiting:
+        if self._copying or self._pause is not None or not self._waiting:
+            return
+        limit, clock = self._node.config.replica_alter_log_dirs_io_max_bytes_per_second, self._node.clock
+        if limit != UNLIMITED and self._rate.per_second(clock.now_ms()) > limit:
+            pause_ms = self._rate.throttle_ms(max(limit, 1), clock.now_ms())
+            self._pause = self._node.data_plane.call_later(min(pause_ms, WINDOW_MS), self._go_on)
             return
         partition = self._waiting.popleft()
-        future, clock = self._futures[partition], self._node.clock
+        future, most_bytes = self._futures[partition], max(min(STEP_BYTES, limit), 1)
+        before = future.copied
         self._copying = True
 
         def copy() -> int:
-            left = future.copy(STEP_BYTES, clock.wall_ms())
+            left = future.copy(most_bytes, clock.wall_ms())
             if left <= rules.CLOSE:
                 future.flush()
             return left
 
         def copied(outcome: HelperOutcome[int]) -> None:
             self._copying = False
+            self._rate.record(future.copied - before, clock.now_ms())
             self._copied(partition, outcome)
             self._copy_next()
 
         self._node.helpers.run(copy, copied)
+
+    def _go_on(self) -> None:
+        """A pause is over. The rate is looked at again: it may have another limit by now."""
+        self._pause = None
+        self._copy_next()
+
+    def _drop_unwanted(self) -> None:
+        """Drop the copies that wait for their next step and are not wanted any more."""
+        unwanted = [each for each in self._waiting if self._moves[each].phase is MovePhase.ENDING]
+        for partition in unwanted:
+            self._waiting.remove(partition)
+            self._step(partition, rules.StepFailed())
 
     def _copied(self, partition: HostedPartition, outcome: HelperOutcome[int]) -> None:
         if self._stopped:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.broker.controller.cluster_command import FoldersFailed
+from streamactors.broker.controller.command import Outcome
 from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.node import Node
 
@@ -26,6 +27,8 @@ class FolderFailures:
         self.ended: str | None = None
         self.on_end: Callable[[], object] | None = None
         """Hears that the broker cannot go on, on any thread, and has it stopped; None: the broker stops by itself."""
+        self.untold: set[DataFolder] = set()
+        """The failed folders that the controller does not know yet."""
 
     def failed(self, folder: DataFolder) -> None:
         """Take the partitions of a folder offline, or end the broker with the folder of the metadata log. On any thread; it does not wait."""
@@ -55,7 +58,27 @@ class FolderFailures:
             partition = node.partitions.get(log.topic, log.partition)
             if partition is not None:
                 partition.lose()
-        node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), lambda _: None)
+        self._tell(folder)
+
+    def _tell(self, folder: DataFolder) -> None:
+        """Tell the controller, which makes other replicas the leaders. A broker that cannot tell it in time ends, so that the controller fences it."""
+        node = self._node
+        self.untold.add(folder)
+        within_ms = node.config.log_dir_failure_timeout_ms
+        too_late = node.data_plane.call_later(
+            within_ms,
+            lambda: self.end(
+                f"broker {node.node_id} ends, because no controller has heard within {within_ms} ms (log.dir.failure.timeout.ms) that its "
+                f"data folder {folder.path} has failed; repair the disk, look at the controllers, and start the broker again"
+            ),
+        )
+
+        def told(outcome: Outcome) -> None:
+            if not outcome.code:
+                too_late.cancel()
+                self.untold.discard(folder)
+
+        node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), told)
 
     def end(self, why: str) -> None:
         """End the broker, which cannot go on. Its process ends it; an embedded one ends itself. On any thread; it does not wait."""

@@ -51,10 +51,10 @@ class Joined:
         """End the fetchers."""
         call_on(self._node.data_plane, self._replicas.stop)
 
-    def leave(self) -> None:
+    def leave(self, within_s: float = LEAVE_WITHIN_S) -> None:
         """Leave the cluster in order, while clients are still served."""
         if self._node.config.controlled_shutdown_enable:
-            self._node.logs.broker_epoch = self.member.life.leave(LEAVE_WITHIN_S)
+            self._node.logs.broker_epoch = self.member.life.leave(within_s)
 
 
 def times_of(config: BrokerConfig) -> Times:

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker")
 
 _STOP_SECONDS: Final = 5.0
+LEAVE_AFTER_FAULT_S: Final = 2.0
 
 
 class Broker:
@@ -189,10 +190,14 @@ class Broker:
         for acceptor in acceptors:
             _ask(acceptor, StartServing)
         if joined is not None:
-            self._undo.append(joined.leave)
+            self._undo.append(partial(self._leave, joined))
             joined.ready()
         elif spec is not None:
             self._undo.append(own.leave)
+
+    def _leave(self, joined: Joined | Voting) -> None:
+        """Leave the cluster in order. A broker that cannot go on has little time for it."""
+        joined.leave() if self.failures.ended is None else joined.leave(LEAVE_AFTER_FAULT_S)
 
     def _assign_folders(self, *, several: bool) -> None:
         """Let the controller know which data folder has which replica, and let replicas move between `several` folders."""

@@ -72,16 +72,14 @@ class Voting:
         if self._replicas is not None:
             call_on(self._node.data_plane, self._replicas.stop)
 
-    def leave(self) -> None:
+    def leave(self, within_s: float = LEAVE_WITHIN_S) -> None:
         """Leave the cluster in order, while clients are still served. Without a leader of the quorum the broker asks no one and leaves at once,
         and so does one that knows of no leader any more."""
         node = self._node
         if self.life is not None and node.config.controlled_shutdown_enable and not self.controller.broken:
             config = node.config
             patience_ms = 2 * (config.controller_quorum_fetch_timeout_ms + config.controller_quorum_election_timeout_ms)
-            node.logs.broker_epoch = self.life.leave(
-                LEAVE_WITHIN_S, patience_ms / 1000, lambda: node.leader_id != _NOBODY
-            )
+            node.logs.broker_epoch = self.life.leave(within_s, patience_ms / 1000, lambda: node.leader_id != _NOBODY)
 
     def stop(self) -> None:
         """End the membership, give up a leadership of the quorum, and leave the quorum."""

@@ -129,3 +129,33 @@ def test_a_broker_of_a_cluster_ends_with_its_only_folder(tmp_path: Path, disks: 
             client.send(0, 9, produce_body(batch(b"a")))
             wait_until(lambda: cluster.brokers[2].broker.failures.ended is not None, "broker 2 ends")
         wait_until(lambda: cluster.partition("orders").leader == 3, "broker 3 leads")
+
+
+def test_a_broker_that_cannot_tell_the_controller_in_time_ends(tmp_path: Path, disks: dict[int, FailingDisk]) -> None:
+    cluster = TwoFoldersEach(tmp_path, log_dir_failure_timeout_ms=200, controlled_shutdown_enable=False)
+    cluster.disks.update(disks)
+    with cluster:
+        create_in_second_folder(cluster, 2, 3)
+        cluster.stop(1)  # the controller
+        failures = cluster.brokers[2].broker.failures
+        with cluster.brokers[2].client() as client:
+            disks[2].fail(second_folder(cluster, 2))
+            assert produced(client) in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_ENOUGH_REPLICAS)
+            wait_until(lambda: failures.ended is not None, "the broker ends")
+            assert client.closed_by_peer()
+        assert "no controller has heard within 200 ms (log.dir.failure.timeout.ms)" in str(failures.ended)
+        assert str(second_folder(cluster, 2)) in str(failures.ended)
+
+
+def test_a_broker_that_has_told_the_controller_goes_on(tmp_path: Path, disks: dict[int, FailingDisk]) -> None:
+    # The controller answers the heartbeat that names the folder; from then on nothing waits for the time to be up.
+    cluster = TwoFoldersEach(tmp_path, log_dir_failure_timeout_ms=86_400_000)
+    cluster.disks.update(disks)
+    with cluster:
+        create_in_second_folder(cluster, 2, 3)
+        failures = cluster.brokers[2].broker.failures
+        with cluster.brokers[2].client() as client:
+            disks[2].fail(second_folder(cluster, 2))
+            produced(client)
+        wait_until(lambda: cluster.partition("orders").leader == 3, "the controller knows it")
+        wait_until(lambda: not failures.untold, "the broker knows that the controller knows it")
