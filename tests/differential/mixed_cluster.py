@@ -80,10 +80,8 @@ class Mixed:
 
         wait_until(there, lambda: f"{name}: {seen and (seen.leader, seen.isrs)}, not {leader} and {isr}")
 
-    def write(self, name: str, values: range, acks: str = "all") -> list[int]:
-        """Produce in order; return what was acknowledged."""
-        acknowledged: list[int] = []
-        producer = confluent_kafka.Producer(
+    def producer(self, acks: str = "all") -> confluent_kafka.Producer:
+        return confluent_kafka.Producer(
             {
                 "bootstrap.servers": self.servers,
                 "acks": acks,
@@ -95,6 +93,13 @@ class Mixed:
                 "log_level": 0,
             }
         )
+
+    def write(
+        self, name: str, values: range, acks: str = "all", producer: confluent_kafka.Producer | None = None
+    ) -> list[int]:
+        """Produce in order, with a producer of its own if none is given; return what was acknowledged."""
+        acknowledged: list[int] = []
+        producer = producer or self.producer(acks)
         for value in values:
             producer.produce(
                 name,
