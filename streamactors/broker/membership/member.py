@@ -124,6 +124,7 @@ class Member:
         except (CorruptRecord, BrokerError) as error:
             self.life.fail(BrokerError(f"the metadata of the cluster cannot be read: {error}"))
             return
+        self._node.voters = self._copy.voters
         self._publish()
 
     def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:

@@ -5,7 +5,7 @@ Owner: `Member`, on its dispatcher's thread. Batches are stored as they come; on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from streamactors.broker.controller.metadata_log import (
     CONFIG,
@@ -33,7 +33,7 @@ from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.observer_state import EndOfLog
-from streamactors.broker.records.control_batch import ControlRecord
+from streamactors.broker.quorum.voter_set import VoterSet, voters_of
 
 _log = logging.getLogger("streamactors.broker.membership")
 
@@ -51,7 +51,8 @@ class MetadataCopy:
         self._loader = MetadataLoader(MetadataImage())
         self._applied = 0  # the offset behind the last batch that the loader has
         self._installed: ImageDelta | None = None
-        self._quorum: Sequence[ControlRecord] = ()  # the records that name the voters
+        self.voters: VoterSet | None = None
+        """The voters that the log names, None if it names none (kraft.version 0)."""
 
     @classmethod
     def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataCopy:
@@ -79,7 +80,7 @@ class MetadataCopy:
         try:
             content = self._log.disk.read(path)
             self._installed = self._loader.restart(decode_snapshot(path, content), offset - 1)
-            self._quorum = quorum_of_snapshot(content)
+            self.voters = voters_of(quorum_of_snapshot(content))
         except (CorruptRecord, MessageError, BrokerError, OSError) as error:
             raise BrokerStartError(
                 f"the snapshot {path} is damaged ({error}); delete the folder: the controllers have the metadata"
@@ -115,12 +116,12 @@ class MetadataCopy:
         path = log.directory / snapshot_name(end_offset, epoch)
         try:
             delta = self._loader.restart(decode_snapshot(path, bytes(content)), end_offset - 1)
-            quorum = quorum_of_snapshot(bytes(content))
+            voters = voters_of(quorum_of_snapshot(bytes(content)))
         except (CorruptRecord, MessageError, BrokerError) as error:
             raise CorruptMessage(f"the snapshot {path.name} of the controllers is damaged: {error}") from error
         install_snapshot(log, epoch, end_offset, content, self._now_ms())
         self._installed = delta
-        self._quorum = quorum
+        self.voters = voters
         self._applied = end_offset
 
     # --- the image ---
@@ -136,7 +137,7 @@ class MetadataCopy:
         log.advance_high_watermark(high_watermark)
         for batch in log.reader.replay(self._applied, high_watermark):
             batch.ensure_valid()
-            self._quorum = quorum_of(batch) or self._quorum
+            self.voters = voters_of(quorum_of(batch)) or self.voters
             records: list[MetadataRecord] = batch_records(batch)
             self._loader.replay(records, batch.last_offset)
             self._applied = batch.next_offset
@@ -148,4 +149,5 @@ class MetadataCopy:
         """If the log is larger than this, write a snapshot of the image, and delete the log before it. Raises BrokerError."""
         log = self._log
         if log.size_bytes > more_than_bytes and image.offset >= log.log_start_offset:
-            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), self._quorum)
+            quorum = () if self.voters is None else self.voters.records()
+            write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), quorum)

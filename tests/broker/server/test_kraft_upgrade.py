@@ -180,3 +180,27 @@ def test_a_node_without_a_listener_for_controllers_is_not_upgraded(tmp_path: Pat
         code, why = update(client, 1)
         assert code == ErrorCode.INVALID_UPDATE_VERSION
         assert "no listener with a fixed port" in str(why)
+
+
+def test_a_broker_that_is_no_controller_names_the_level(tmp_path: Path) -> None:
+    # It named none, whatever the log said, and clients of that broker took the cluster to be at level 0.
+    port = free_port()
+    controller = {
+        "node.id": 1,
+        "listeners": f"PLAINTEXT://{HOST}:0,CONTROLLER://{HOST}:{port}",
+        "controller.listener.names": "CONTROLLER",
+    }
+    member = {
+        "node.id": 2,
+        "process.roles": "broker",
+        "listeners": f"PLAINTEXT://{HOST}:0",
+        "controller.quorum.bootstrap.servers": f"{HOST}:{port}",
+    }
+    format_folder(tmp_path / "1", 1, CLUSTER_ID)
+    with LiveBroker(tmp_path / "1", controller) as first, first.client() as client:
+        with LiveBroker(tmp_path / "2", member) as second:
+            assert "kraft.version" not in finalized(second.client())
+            assert update(client, 1) == (0, None)
+            wait_until(lambda: finalized(second.client()).get("kraft.version") == 1, "the broker knows the level")
+        with LiveBroker(tmp_path / "2", member) as second:
+            assert finalized(second.client())["kraft.version"] == 1
