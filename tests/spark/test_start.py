@@ -7,11 +7,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streamactors.spark import SparkQueryFailed, SparkSetupError
+from streamactors.spark.query import runner as query_runner
 from streamactors.spark.query.runner import NO_WORKER, RETRIES, SHORT_INTERRUPT, QueryRunner
 from streamactors.spark.session import java, python, session
 from streamactors.spark.session.java import java_home, java_version
@@ -252,6 +254,86 @@ def test_an_interrupt_of_the_users_function_is_told_to_spark_in_the_form_it_unde
     with pytest.raises(RuntimeError) as raised:
         runner._call(None, 0)
     assert str(raised.value) == SHORT_INTERRUPT
+
+
+class Blocked(Runner):
+    """A query that ends when the function that writes its batch has returned."""
+
+    def __init__(self) -> None:
+        self.entered, self.release, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.over = threading.Event()
+        super().__init__([None], self._write)
+        self._on_ended = lambda error: self.over.set()
+
+    def _write(self, frame: Any, epoch: int, query_id: str) -> None:
+        self.entered.set()
+        assert self.release.wait(60)
+        self.ended.set()
+
+    def _start(self, options: Any) -> Any:
+        this = self
+
+        class Waiting(Query):
+            status = {"isTriggerActive": True}  # as in PySpark
+
+            @property
+            def isActive(self) -> bool:
+                return not this.ended.is_set()
+
+            def awaitTermination(self, timeout: float) -> bool:
+                return this.ended.wait(60)
+
+        return Waiting(None)
+
+    def _await_end(self, options: Any, attempt: int) -> bool:
+        self._spark = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=object()))
+        return super()._await_end(options, attempt)
+
+
+@pytest.mark.parametrize("how", ["stop", "stop_between_batches"])
+def test_a_query_that_waits_for_the_users_function_says_so_once(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    told = threading.Event()
+
+    def warning(text: str, *values: object) -> None:
+        texts.append(text % values)
+        told.set()
+
+    monkeypatch.setattr(query_runner, "SLOW_END_S", 0.01)
+    monkeypatch.setattr(query_runner._log, "warning", warning)
+    blocked = Blocked()
+    blocked.start()
+    writes = threading.Thread(target=blocked._call, args=(None, 7))
+    writes.start()
+    assert blocked.entered.wait(60)
+    assert texts == []  # nobody has asked for the end yet
+    getattr(blocked, how)()
+    assert told.wait(60)
+    getattr(blocked, how)()
+    blocked.release.set()
+    assert blocked.over.wait(60)
+    assert texts == [
+        "checkpoint ck: the query was asked to end 0.01 s ago and still runs; it waits for the function that writes batch 7, "
+        "and ends when that function returns"
+    ]
+
+
+def test_a_query_that_has_ended_says_nothing_when_it_is_stopped() -> None:
+    runner = Runner([None])
+    runner._run()
+    runner.stop()
+    assert runner._slow_end is None
+
+
+def test_a_query_that_ends_in_time_says_nothing() -> None:
+    blocked = Blocked()
+    blocked.release.set()
+    blocked.stop()
+    waits = blocked._slow_end
+    assert waits is not None
+    blocked.ended.set()
+    blocked._run()
+    assert waits.finished.is_set()  # cancelled
 
 
 @pytest.mark.slow

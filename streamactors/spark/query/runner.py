@@ -33,6 +33,9 @@ LOOK_S: Final = 0.005
 SESSION_LOOK_S: Final = 1
 """A query asks so often whether its session has been stopped."""
 
+SLOW_END_S: Final = 5.0
+"""A query that was asked to end, and has not after so long, says once what it waits for."""
+
 _STARTING: Final = threading.Lock()
 """PySpark starts its callback server with the first query: two queries at once would start two, and one of them would never be called."""
 
@@ -78,6 +81,9 @@ class QueryRunner:
         self._query: Any = None
         self._user_error: BaseException | None = None
         self._stopping = False
+        self._over = False
+        self._slow_end: threading.Timer | None = None
+        self._writing: int | None = None
         self._lock = threading.Lock()
         self._started = threading.Event()
 
@@ -85,8 +91,18 @@ class QueryRunner:
         """Start the query; returns at once."""
         threading.Thread(target=self._run, name="spark query", daemon=True).start()
 
+    def ends_soon(self) -> None:
+        """The query was asked to end: after a while it says once what it waits for; any thread, returns at once."""
+        with self._lock:
+            if self._over or self._slow_end is not None:
+                return
+            self._slow_end = threading.Timer(SLOW_END_S, self._say_what_is_waited_for)
+            self._slow_end.daemon = True
+            self._slow_end.start()
+
     def stop(self) -> None:
         """Stop the query; any thread, returns at once."""
+        self.ends_soon()
         with self._lock:
             if self._stopping:
                 return
@@ -97,6 +113,7 @@ class QueryRunner:
 
     def stop_between_batches(self) -> None:
         """Stop the query at a moment at which no batch runs; any thread, returns at once. The source must give no further batch."""
+        self.ends_soon()
         threading.Thread(target=self._stop_between_batches, name="drain spark query", daemon=True).start()
 
     def _stop_between_batches(self) -> None:
@@ -108,6 +125,19 @@ class QueryRunner:
             except Exception as error:  # noqa: BLE001  # its JVM is gone; `_run` reports that
                 _log.debug("waiting for a query: %s", error)
         self.stop()
+
+    def _say_what_is_waited_for(self) -> None:
+        writing = self._writing
+        if self._over:
+            return
+        _log.warning(
+            "checkpoint %s: the query was asked to end %g s ago and still runs; it waits for %s",
+            self._checkpoint,
+            SLOW_END_S,
+            "Spark, which writes no batch now"
+            if writing is None
+            else f"the function that writes batch {writing}, and ends when that function returns",
+        )
 
     @staticmethod
     def _stop(query: Any) -> None:
@@ -127,6 +157,10 @@ class QueryRunner:
             error = raised
             error = self.meant(raised)
         finally:
+            with self._lock:
+                self._over = True
+                if self._slow_end is not None:
+                    self._slow_end.cancel()
             self._on_ended(error)
 
     def _await_end(self, options: Mapping[str, str], attempt: int) -> bool:
@@ -177,6 +211,7 @@ class QueryRunner:
 
     def _call(self, frame: Any, epoch: int) -> None:
         self._started.wait()  # the first batch may come before start() has returned, and `query.id` is known
+        self._writing = epoch
         try:
             self._fn(frame, epoch, str(self._query.id))
         except BaseException as error:
@@ -184,6 +219,8 @@ class QueryRunner:
                 raise RuntimeError(SHORT_INTERRUPT) from None
             self._user_error = error
             raise
+        finally:
+            self._writing = None
 
     def meant(self, raised: BaseException) -> BaseException | None:
         """Return the error behind an exception of Spark's; None when the query was stopped on purpose."""

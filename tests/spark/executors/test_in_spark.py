@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from streamactors.kafka import (
     Subscriptions,
 )
 from streamactors.spark import SparkExecutors, SparkSink, SparkSource
+from streamactors.spark.query import runner as query_runner
 from tests.spark.executors._plain import in_process, write_rows
 from tests.spark.executors.in_spark import END_S, counted, new_topic, records_of, rows_of
 
@@ -185,8 +187,11 @@ def test_an_unbounded_graph_is_stopped_and_goes_on_behind_its_checkpoint(
 
 
 def test_a_query_that_is_drained_ends_behind_the_batch_that_is_being_written(
-    spark: Any, cluster: Any, tmp_path: Path
+    spark: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: Queue[str] = Queue()
+    monkeypatch.setattr(query_runner, "SLOW_END_S", 0.01)
+    monkeypatch.setattr(query_runner._log, "warning", lambda text, *values: told.put(text % values))
     topic = new_topic()
     write_rows(cluster, topic, rows_of(12, 60))
     seen: list[int] = []
@@ -206,6 +211,7 @@ def test_a_query_that_is_drained_ends_behind_the_batch_that_is_being_written(
     control = start()
     assert writing.wait(END_S)
     control.stop()
+    assert "it waits for the function that writes batch 0" in told.get(timeout=END_S)
     release.set()
     control.drain_and_shutdown(timeout=END_S)
     assert 0 < len(seen) <= 20
