@@ -1,94 +1,142 @@
 """Event-time windows, tables and Suppress: final results only.
 
 `stream.group_by_key().windowed_by(TimeWindows.of_size("2m").with_grace("2m")).count()
-.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()`"""
+.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()`
 
-from streamactors.codec import CodecError
-from streamactors.windows.definitions.blueprint import Blueprint, Semantics
-from streamactors.windows.definitions.count_windows import CountWindows
-from streamactors.windows.definitions.join_windows import JoinWindows
-from streamactors.windows.definitions.suppressed import BufferConfig, BufferPolicyError, Suppressed
-from streamactors.windows.definitions.windows import (
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    UnlimitedWindows,
-    Windows,
-)
-from streamactors.windows.errors import (
-    AggregationFailed,
-    BufferFull,
-    InvalidRecord,
-    OperatorFailed,
-    RestoreError,
-    TaskDead,
-)
-from streamactors.windows.fluent import Grouped, Table, Windowed, WindowedTable, WindowOps
-from streamactors.windows.operators.task_factory import TaskFactory, compile
-from streamactors.windows.operators.window_task import WindowTask
-from streamactors.windows.processors.context import NoStore, ProcessorContext
-from streamactors.windows.processors.definitions import Processor
-from streamactors.windows.processors.store_definitions import (
-    KeyValueStore,
-    SessionStore,
-    StoreDefinition,
-    VersionedStore,
-    WindowStore,
-)
-from streamactors.windows.processors.versioned import REFUSED, Version
-from streamactors.windows.record import InvalidTimestamp, LateRecord, Record, RecordContext, WindowedRecord
-from streamactors.windows.state.disk.definition import State
-from streamactors.windows.state.reads import StoreEntry, UnknownStore
-from streamactors.windows.state.serdes import Serdes
-from streamactors.windows.state.store_log import Change, TaskIdentity
+Names are loaded when first used: settings of Kafka name a state, and need no operator of windows."""
 
-__all__ = [
-    "REFUSED",
-    "AggregationFailed",
-    "Blueprint",
-    "BufferConfig",
-    "BufferFull",
-    "BufferPolicyError",
-    "Change",
-    "CodecError",
-    "CountWindows",
-    "Grouped",
-    "InvalidRecord",
-    "InvalidTimestamp",
-    "JoinWindows",
-    "KeyValueStore",
-    "LateRecord",
-    "NoStore",
-    "OperatorFailed",
-    "Processor",
-    "ProcessorContext",
-    "Record",
-    "RecordContext",
-    "RestoreError",
-    "Semantics",
-    "Serdes",
-    "SessionStore",
-    "SessionWindows",
-    "SlidingWindows",
-    "State",
-    "StoreDefinition",
-    "StoreEntry",
-    "Suppressed",
-    "Table",
-    "TaskDead",
-    "TaskFactory",
-    "TaskIdentity",
-    "TimeWindows",
-    "UnknownStore",
-    "UnlimitedWindows",
-    "Version",
-    "VersionedStore",
-    "WindowOps",
-    "WindowStore",
-    "WindowTask",
-    "Windowed",
-    "WindowedRecord",
-    "WindowedTable",
-    "Windows",
-    "compile",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamactors.lazy_names import homes_of, lazy_names
+
+if TYPE_CHECKING:
+    from streamactors.codec import CodecError as CodecError
+    from streamactors.windows.definitions.blueprint import Blueprint as Blueprint
+    from streamactors.windows.definitions.blueprint import Semantics as Semantics
+    from streamactors.windows.definitions.count_windows import CountWindows as CountWindows
+    from streamactors.windows.definitions.join_windows import JoinWindows as JoinWindows
+    from streamactors.windows.definitions.suppressed import BufferConfig as BufferConfig
+    from streamactors.windows.definitions.suppressed import BufferPolicyError as BufferPolicyError
+    from streamactors.windows.definitions.suppressed import Suppressed as Suppressed
+    from streamactors.windows.definitions.windows import SessionWindows as SessionWindows
+    from streamactors.windows.definitions.windows import SlidingWindows as SlidingWindows
+    from streamactors.windows.definitions.windows import TimeWindows as TimeWindows
+    from streamactors.windows.definitions.windows import UnlimitedWindows as UnlimitedWindows
+    from streamactors.windows.definitions.windows import Windows as Windows
+    from streamactors.windows.errors import AggregationFailed as AggregationFailed
+    from streamactors.windows.errors import BufferFull as BufferFull
+    from streamactors.windows.errors import InvalidRecord as InvalidRecord
+    from streamactors.windows.errors import OperatorFailed as OperatorFailed
+    from streamactors.windows.errors import RestoreError as RestoreError
+    from streamactors.windows.errors import TaskDead as TaskDead
+    from streamactors.windows.fluent import Grouped as Grouped
+    from streamactors.windows.fluent import Table as Table
+    from streamactors.windows.fluent import Windowed as Windowed
+    from streamactors.windows.fluent import WindowedTable as WindowedTable
+    from streamactors.windows.fluent import WindowOps as WindowOps
+    from streamactors.windows.operators.task_factory import TaskFactory as TaskFactory
+    from streamactors.windows.operators.task_factory import compile as compile
+    from streamactors.windows.operators.window_task import WindowTask as WindowTask
+    from streamactors.windows.processors.context import NoStore as NoStore
+    from streamactors.windows.processors.context import ProcessorContext as ProcessorContext
+    from streamactors.windows.processors.definitions import Processor as Processor
+    from streamactors.windows.processors.store_definitions import KeyValueStore as KeyValueStore
+    from streamactors.windows.processors.store_definitions import SessionStore as SessionStore
+    from streamactors.windows.processors.store_definitions import StoreDefinition as StoreDefinition
+    from streamactors.windows.processors.store_definitions import VersionedStore as VersionedStore
+    from streamactors.windows.processors.store_definitions import WindowStore as WindowStore
+    from streamactors.windows.processors.versioned import REFUSED as REFUSED
+    from streamactors.windows.processors.versioned import Version as Version
+    from streamactors.windows.record import InvalidTimestamp as InvalidTimestamp
+    from streamactors.windows.record import LateRecord as LateRecord
+    from streamactors.windows.record import Record as Record
+    from streamactors.windows.record import RecordContext as RecordContext
+    from streamactors.windows.record import WindowedRecord as WindowedRecord
+    from streamactors.windows.state.disk.definition import State as State
+    from streamactors.windows.state.reads import StoreEntry as StoreEntry
+    from streamactors.windows.state.reads import UnknownStore as UnknownStore
+    from streamactors.windows.state.serdes import Serdes as Serdes
+    from streamactors.windows.state.store_log import Change as Change
+    from streamactors.windows.state.store_log import TaskIdentity as TaskIdentity
+
+_HOMES = {
+    "streamactors.codec": ("CodecError",),
+    "streamactors.windows.definitions.blueprint": (
+        "Blueprint",
+        "Semantics",
+    ),
+    "streamactors.windows.definitions.count_windows": ("CountWindows",),
+    "streamactors.windows.definitions.join_windows": ("JoinWindows",),
+    "streamactors.windows.definitions.suppressed": (
+        "BufferConfig",
+        "BufferPolicyError",
+        "Suppressed",
+    ),
+    "streamactors.windows.definitions.windows": (
+        "SessionWindows",
+        "SlidingWindows",
+        "TimeWindows",
+        "UnlimitedWindows",
+        "Windows",
+    ),
+    "streamactors.windows.errors": (
+        "AggregationFailed",
+        "BufferFull",
+        "InvalidRecord",
+        "OperatorFailed",
+        "RestoreError",
+        "TaskDead",
+    ),
+    "streamactors.windows.fluent": (
+        "Grouped",
+        "Table",
+        "Windowed",
+        "WindowedTable",
+        "WindowOps",
+    ),
+    "streamactors.windows.operators.task_factory": (
+        "TaskFactory",
+        "compile",
+    ),
+    "streamactors.windows.operators.window_task": ("WindowTask",),
+    "streamactors.windows.processors.context": (
+        "NoStore",
+        "ProcessorContext",
+    ),
+    "streamactors.windows.processors.definitions": ("Processor",),
+    "streamactors.windows.processors.store_definitions": (
+        "KeyValueStore",
+        "SessionStore",
+        "StoreDefinition",
+        "VersionedStore",
+        "WindowStore",
+    ),
+    "streamactors.windows.processors.versioned": (
+        "REFUSED",
+        "Version",
+    ),
+    "streamactors.windows.record": (
+        "InvalidTimestamp",
+        "LateRecord",
+        "Record",
+        "RecordContext",
+        "WindowedRecord",
+    ),
+    "streamactors.windows.state.disk.definition": ("State",),
+    "streamactors.windows.state.reads": (
+        "StoreEntry",
+        "UnknownStore",
+    ),
+    "streamactors.windows.state.serdes": ("Serdes",),
+    "streamactors.windows.state.store_log": (
+        "Change",
+        "TaskIdentity",
+    ),
+}
+_HOME_OF = homes_of(_HOMES)
+
+__all__ = sorted(_HOME_OF)
+
+__getattr__ = lazy_names(__name__, _HOME_OF)

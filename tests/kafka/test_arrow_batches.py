@@ -106,6 +106,19 @@ def test_messages_without_a_timestamp_and_with_both_kinds() -> None:
     assert batch.schema == pa.schema(SCHEMA)
 
 
+@pytest.mark.parametrize("gaps", [(), (2,), (1, 7), (9,)])
+@pytest.mark.parametrize("n", [1, 2, 10, 9_000])
+def test_offsets_with_and_without_gaps(n: int, gaps: tuple[int, ...]) -> None:
+    """A gap is the end of a transaction, or a record that was compacted away."""
+    place = TopicPartition("t", 3)
+    offsets = [2**40 + i + sum(i >= gap for gap in gaps) for i in range(n)]
+    batch = record_batch([made_message(place, at, None, b"", 5) for at in offsets], headers=False)
+    assert batch["offset"].to_pylist() == offsets
+    assert batch["timestampType"].to_pylist() == [0] * n
+    assert set(batch["topic"].to_pylist()) == {"t"}
+    assert set(batch["partition"].to_pylist()) == {3}
+
+
 def test_a_group_is_needed() -> None:
     with pytest.raises(BuildError, match="group_id"):
         Consumer.arrow_batches(ConsumerSettings("nowhere:1"), Subscriptions.topics("t"))

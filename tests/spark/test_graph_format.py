@@ -20,7 +20,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 from streamactors.spark import register_graph_format
 from streamactors.spark.graph_format.reading import graph_options, parcel_of
-from streamactors.spark.sink.spark_sink import MAX_ROWS
+from streamactors.spark.sink.batch_size import MAX_ROWS
 
 pytestmark = pytest.mark.timeout(300)
 END_S = 120.0

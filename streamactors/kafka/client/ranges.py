@@ -41,8 +41,8 @@ class RangeReader:
         self._properties = properties
         self._free = [self._connect()]
 
-    def read(self, key: TopicPartition, start: int, end: int) -> Iterator[list[Any]]:
-        """Yield librdkafka's messages from `start` to before `end`, in chunks. Raises RecordsGone, ConsumerFailed.
+    def read(self, key: TopicPartition, start: int, end: int, most: int = CHUNK) -> Iterator[list[Any]]:
+        """Yield librdkafka's messages from `start` to before `end`, in chunks of up to `most`. Raises RecordsGone, ConsumerFailed.
 
         The range ends at a record behind it or at the end of the partition, because its last offsets may be those of transaction
         markers or of records that were compacted away."""
@@ -51,7 +51,7 @@ class RangeReader:
         client = self._free.pop() if self._free else self._connect()
         client.consumer.assign([ck.TopicPartition(*key, start)])
         try:
-            yield from self._chunks(client, key, start, end)
+            yield from self._chunks(client, key, start, end, most)
         finally:
             client.consumer.unassign()
             self._free.append(client)
@@ -65,7 +65,7 @@ class RangeReader:
         connection = Connection(self._reading)
         return _Client(connection, connection.make(ck.Consumer, self._properties))
 
-    def _chunks(self, client: _Client, key: TopicPartition, position: int, end: int) -> Iterator[list[Any]]:
+    def _chunks(self, client: _Client, key: TopicPartition, position: int, end: int, most: int) -> Iterator[list[Any]]:
         heard_at = time.monotonic()
         consumer = client.consumer
         while position < end:
@@ -78,7 +78,7 @@ class RangeReader:
                     )
                 continue
             heard_at = time.monotonic()
-            messages = [first, *consumer.consume(min(CHUNK, end - position) - 1, 0)] if end - position > 1 else [first]
+            messages = [first, *consumer.consume(min(most, end - position) - 1, 0)] if end - position > 1 else [first]
             reached = False
             if any(map(ck.Message.error, messages)):
                 messages, reached = self._records(key, position, end, messages)

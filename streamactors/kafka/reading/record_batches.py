@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute
 
 from streamactors.kafka.client.connection import ck
 
@@ -30,7 +31,7 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """The columns have the names and types of Spark's own Kafka source. timestampType: -1 no timestamp, 0 CreateTime, 1 LogAppendTime."""
-_SHARED_ROWS: Final = 2_048
+_SHARED_ROWS: Final = 4_096
 """A column whose values are all the same is a slice of one that is made once; most record batches have no more rows than this."""
 WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", pa.list_(_HEADER)))
 
@@ -40,9 +41,25 @@ def _same(value: object, kind: pa.DataType, n: int) -> pa.Array:
     return _many(value, kind).slice(0, n) if n <= _SHARED_ROWS else pa.repeat(pa.scalar(value, kind), n)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _many(value: object, kind: pa.DataType) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), _SHARED_ROWS)
+
+
+def _offsets(messages: Sequence[Any]) -> pa.Array:
+    """Return the offsets of messages of one partition, which ascend."""
+    n = len(messages)
+    first = messages[0].offset()
+    if (
+        n <= _SHARED_ROWS and messages[-1].offset() - first == n - 1
+    ):  # no transaction's end and nothing compacted between
+        return pyarrow.compute.add(_ascending().slice(0, n), first)
+    return pa.array(list(map(ck.Message.offset, messages)), pa.int64())
+
+
+@lru_cache(maxsize=1)
+def _ascending() -> pa.Array:
+    return pa.array(range(_SHARED_ROWS), pa.int64())
 
 
 def record_batch(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
@@ -52,19 +69,19 @@ def record_batch(messages: Sequence[Any], *, headers: bool) -> pa.RecordBatch:
     n = len(messages)
     timestamps = list(map(message.timestamp, messages))
     kinds = list(map(_KIND, timestamps))
-    stamps = list(map(_MS, timestamps))
-    if 0 in kinds:  # a message without a timestamp
-        stamps = [ms if kind else None for kind, ms in timestamps]
+    kind = kinds[0] if kinds.count(kinds[0]) == n else None
+    if kind or 0 not in kinds:
+        stamps = pa.array(list(map(_MS, timestamps)), pa.int64()).view(_MILLISECONDS)
+    else:  # a message without a timestamp
+        stamps = pa.array([ms if has else None for has, ms in timestamps], _MILLISECONDS)
     columns = [
         pa.array(list(map(message.key, messages)), pa.binary()),
         pa.array(list(map(message.value, messages)), pa.binary()),
         _same(first.topic(), pa.string(), n),
         _same(first.partition(), pa.int32(), n),
-        pa.array(list(map(message.offset, messages)), pa.int64()),
-        pa.array(stamps, _MILLISECONDS).cast(_UTC),
-        _same(kinds[0] - 1, pa.int32(), n)
-        if kinds.count(kinds[0]) == n
-        else pa.array([kind - 1 for kind in kinds], pa.int32()),
+        _offsets(messages),
+        stamps.cast(_UTC),
+        pa.array([each - 1 for each in kinds], pa.int32()) if kind is None else _same(kind - 1, pa.int32(), n),
     ]
     if headers:
         found = [[{"key": k, "value": v} for k, v in given or ()] or None for given in map(message.headers, messages)]

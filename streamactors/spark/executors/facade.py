@@ -23,8 +23,9 @@ from streamactors.spark.executors.two_queries import TwoQueries
 from streamactors.spark.files import absolute
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session
+from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
 from streamactors.spark.sink.sink_logic import SinkSettings
-from streamactors.spark.sink.spark_sink import MAX_ROWS, TARGET_BATCH_S, SparkSinkStage, Trigger, trigger_of
+from streamactors.spark.sink.spark_sink import SparkSinkStage, Trigger, trigger_of
 from streamactors.stages.checks import at_least
 
 KEY_BY: Final = "streamactors-key_by"

@@ -14,7 +14,7 @@ from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.schema import RowSchema, row_schema
 from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping.parcel import pack
-from streamactors.spark.sink.spark_sink import TARGET_BATCH_S
+from streamactors.spark.sink.batch_size import TARGET_BATCH_S
 from streamactors.stages.checks import at_least
 
 WHO: Final = "SparkSource.frame"

@@ -17,7 +17,7 @@ from streamactors.errors import BuildError
 from streamactors.spark.executors.frame import frame_parcel
 from streamactors.spark.format_options import check_names, flag, number
 from streamactors.spark.schema import row_schema
-from streamactors.spark.sink.spark_sink import MAX_ROWS
+from streamactors.spark.sink.batch_size import MAX_ROWS
 
 FORMAT: Final = "streamactors"
 FORM: Final = "MODULE:SOURCE, as in my_streams:orders or my_streams.py:orders"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from streamactors.collector import collecting_seldom
 from streamactors.errors import BuildError
 from streamactors.kafka.client import admin
 from streamactors.kafka.client.admin import Admin
@@ -21,10 +22,13 @@ from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.executors.planner import Planner, Plans
 from streamactors.spark.kafka_format.options import EARLIEST, FORMAT, LATEST, Offsets, ReadOptions, read_options
 from streamactors.spark.query.source_identity import SourceIdentity
-from streamactors.spark.sink.spark_sink import MAX_ROWS, TARGET_BATCH_S
+from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
 
 Slice = tuple[str, int, int, int]
 """What a task reads: topic, partition, first offset, offset behind the last."""
+
+ROWS: Final = 4_000
+"""Rows of a record batch: with fewer, Spark's work for each batch shows. librdkafka holds a few megabytes, so large records make small batches."""
 
 KEPT: Final = 4
 """Planners and connections that a process keeps; a query needs one of each."""
@@ -49,8 +53,10 @@ def rows_of(options: Mapping[str, str], part: Slice) -> Iterator[Any]:
     """Yield the rows of a task as record batches."""
     topic, partition, start, end = part
     headers = read_options(options).headers
-    for messages in _reader(json.dumps(options, sort_keys=True)).read(TopicPartition(topic, partition), start, end):
-        yield record_batch(messages, headers=headers)
+    reader = _reader(json.dumps(options, sort_keys=True))
+    with collecting_seldom():
+        for messages in reader.read(TopicPartition(topic, partition), start, end, ROWS):
+            yield record_batch(messages, headers=headers)
 
 
 @lru_cache(KEPT)

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+MAX_ROWS: Final = 100_000
+TARGET_BATCH_S: Final = 5.0
+"""What a sink aims at unless it is told otherwise."""
+
 REMEMBERED: Final = 8
 """Number of batches in the estimate."""
 

@@ -265,7 +265,7 @@ class SparkSinkLogic(Logic):
         self._ask()
 
     def on_complete(self, in_: Connection) -> None:
-        if not all(handle.bounded for handle in self._all_handles()):  # a control has stopped the source
+        if not all(handle.bounded for handle in list(self._handles.values())):  # a control has stopped the source
             self._runner.ends_soon()
         self._batches.end_of_input()
 

@@ -21,14 +21,12 @@ from streamactors.spark.query.runner import BatchFunction, batch_function
 from streamactors.spark.rows import BadRow
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session, register
+from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
 from streamactors.spark.sink.delta import DeltaWriter, check_delta
 from streamactors.spark.sink.parquet import EPOCH, QUERY, ParquetWriter, Transform
 from streamactors.spark.sink.sink_logic import SinkSettings, SparkSinkLogic
 from streamactors.spark.sink.tables import ICEBERG, ICEBERG_WAY, refuse
 from streamactors.stages.checks import at_least, plain_function
-
-MAX_ROWS: Final = 100_000
-TARGET_BATCH_S: Final = 5.0
 
 ON_EXECUTORS: Final = (
     "; or, for windows and tables, run the graph on Spark's executors: graph.run(SparkExecutors(spark))"
