@@ -14,6 +14,9 @@ from streamactors.spark.errors import SparkSetupError
 ABANDONED_S: Final = 3_600
 """A file that was begun so long ago and has not got its name belongs to a process that was killed."""
 
+PUT_IS_WHOLE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "cos", "memory"})
+"""Stores, by the names of fsspec, that show an object when all of it is there. Others show what a killed writer has written so far."""
+
 
 class Folder(Protocol):
     """Files below one root, by name with slashes. A file is there whole or not at all."""
@@ -108,19 +111,39 @@ def _sync(folder: Path) -> None:
 
 
 class RemoteFolder:
-    """A folder of an object store, or of anything else that fsspec knows. A put of an object is atomic there."""
+    """A folder of an object store, or of anything else that fsspec knows, such as HDFS. A put of an object is atomic; elsewhere a file is
+    written beside its name and renamed."""
 
     def __init__(self, files: Any, root: str) -> None:
         self._files = files
         self._root = root.rstrip("/")
+        names = files.protocol
+        self._put_is_whole = not PUT_IS_WHOLE.isdisjoint((names,) if isinstance(names, str) else names)
 
     def __str__(self) -> str:
         return f"{self._files.protocol}:{self._root}"
 
     def put(self, name: str, data: bytes) -> None:
         path = f"{self._root}/{name}"
-        self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-        self._files.pipe_file(path, data)
+        folder, _, last = path.rpartition("/")
+        self._files.makedirs(folder, exist_ok=True)
+        if self._put_is_whole:
+            self._files.pipe_file(path, data)
+            return
+        beside = f"{folder}/.{last}.{os.getpid()}-{uuid.uuid4().hex}"
+        try:
+            self._files.pipe_file(beside, data)
+            try:
+                self._files.mv(beside, path)
+            except OSError:  # HDFS does not rename onto a file
+                if not self._files.exists(path):
+                    raise
+                self._files.rm_file(path)
+                self._files.mv(beside, path)
+        except BaseException:
+            with suppress(OSError):
+                self._files.rm_file(beside)
+            raise
 
     def get(self, name: str) -> bytes | None:
         try:
@@ -140,4 +163,10 @@ class RemoteFolder:
             self._files.rm_file(f"{self._root}/{name}")
 
     def tidy(self, name: str) -> None:
-        """Do nothing: a put that was not finished leaves no object."""
+        if self._put_is_whole:
+            return  # a put that was not finished leaves no object
+        for each in self.names(name):
+            path = f"{self._root}/{name}/{each}"
+            with suppress(FileNotFoundError):
+                if each.startswith(".") and self._files.modified(path).timestamp() < time.time() - ABANDONED_S:
+                    self._files.rm_file(path)

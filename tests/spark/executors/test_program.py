@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from streamactors import Directive
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.spark import CheckpointError, SparkSetupError
-from streamactors.spark.executors.folders import folder_at
+from streamactors.spark.executors.folders import RemoteFolder, folder_at
 from streamactors.spark.executors.program import KeptTasks
 from streamactors.spark.executors.ranges import At
 from streamactors.spark.executors.states import States
@@ -265,6 +266,46 @@ def test_states_lie_in_an_object_store_as_well(cluster: Any, tmp_path: Path) -> 
     assert found[0]
     with pytest.raises(SparkSetupError, match="nowhere://x: files there need fsspec and its package for nowhere"):
         folder_at("nowhere://x")
+
+
+class Halting(LocalFileSystem):
+    """A file system without atomic puts, such as HDFS: a writer is killed in the middle, or a rename finds a file."""
+
+    protocol = "halting"
+    cachable = False
+    halts = False
+    renames_onto_files = True
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        super().pipe_file(path, value[: len(value) // 2] if self.halts else value, mode, **kwargs)
+        if self.halts:
+            raise KeyboardInterrupt
+
+    def mv(self, path1: str, path2: str, **kwargs: Any) -> None:
+        if not self.renames_onto_files and self.exists(path2):
+            raise FileExistsError(path2)
+        super().mv(path1, path2, **kwargs)
+
+
+def test_a_file_is_there_whole_or_not_at_all_where_a_put_is_not_atomic(tmp_path: Path) -> None:
+    files = Halting()
+    folder = RemoteFolder(files, str(tmp_path))
+    files.halts = True
+    with pytest.raises(KeyboardInterrupt):
+        folder.put("p/1.s", b"abcdef")
+    assert folder.get("p/1.s") is None
+    files.halts = False
+    folder.put("p/1.s", b"abcdef")
+    for files.renames_onto_files in (True, False):
+        folder.put("p/1.s", b"again")
+        assert folder.get("p/1.s") == b"again"
+    assert folder.names("p") == ["1.s"]
+    for name in (".2.s.9-new", ".2.s.9-old", "2.s"):
+        files.pipe_file(f"{tmp_path}/p/{name}", b"ab")
+    os.utime(tmp_path / "p" / ".2.s.9-old", (0, 0))
+    os.utime(tmp_path / "p" / "2.s", (0, 0))
+    folder.tidy("p")
+    assert sorted(folder.names("p")) == [".2.s.9-new", "1.s", "2.s"]
 
 
 def test_record_batches_of_a_topic_go_through_the_steps_of_a_task(cluster: Any, tmp_path: Path) -> None:
