@@ -140,3 +140,7 @@ _HOME_OF = homes_of(_HOMES)
 __all__ = sorted(_HOME_OF)
 
 __getattr__ = lazy_names(__name__, _HOME_OF)
+
+
+def __dir__() -> list[str]:
+    return __all__

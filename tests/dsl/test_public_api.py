@@ -11,6 +11,7 @@ import reactivex.operators as rx
 
 import streamactors
 import streamactors.actors
+import streamactors.windows
 from streamactors import ActorSystem, Flow, GraphDSL, Sink, Source
 from streamactors.actors.local_system import SystemStopped
 
@@ -51,7 +52,9 @@ def test_every_name_is_there_and_listed():
         streamactors.Sauce
 
 
-@pytest.mark.parametrize("package", [streamactors, streamactors.actors], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [streamactors, streamactors.actors, streamactors.windows], ids=lambda package: package.__name__
+)
 def test_what_type_checkers_see_is_what_there_is(package):
     import ast
     import inspect
@@ -107,6 +110,20 @@ def test_streams_need_neither_kafka_nor_the_broker_nor_rx():
         name for name in names if name.startswith(("streamactors.broker", "streamactors.kafka", "streamactors.spark"))
     }
     assert not names & {"reactivex", "confluent_kafka", "kio", "pyspark", "numpy", "cramjam", "prometheus_client"}
+
+
+def test_settings_of_kafka_name_a_state_and_load_no_operator_of_windows():
+    names = loaded_by("from streamactors.kafka import ConsumerSettings; ConsumerSettings('127.0.0.1:1')")
+    assert "streamactors.windows.state.disk.definition" in names
+    assert not {
+        name for name in names if name.startswith(("streamactors.windows.operators", "streamactors.windows.fluent"))
+    }
+
+
+def test_a_process_of_spark_that_plans_or_reads_a_topic_loads_no_stream_operator():
+    names = loaded_by("import streamactors.spark.kafka_format.reading")
+    assert "streamactors.kafka.client.ranges" in names
+    assert not {name for name in names if name.startswith(("streamactors.dsl.", "streamactors.windows.operators"))}
 
 
 def test_a_system_that_is_shut_down_says_so_when_a_stream_is_run_on_it():
