@@ -109,24 +109,24 @@ class SparkExecutors:
 
     def _run_of(self, graph: Translated) -> GraphRun:
         """Return the run of a chain, not started. Raises BuildError for settings that do not fit."""
-        topic = None
-        if graph.topic is not None:
+        topic = None if graph.producer is None else _topic_end(graph, graph.producer)
+        if topic is not None and topic.takes_all:
             if self._checkpoint is None:
                 raise BuildError(
                     f"{WHO}: a graph that ends in a topic needs SparkExecutors(spark, checkpoint=…): a folder that no other query uses"
                 )
             settings = self._for_topic(self._checkpoint, self._trigger, self._max_rows or MAX_ROWS)
-            topic = _topic_end(graph, graph.topic)
         else:
-            stage = graph.sink.stage
-            assert isinstance(stage, SparkSinkStage)
-            settings = self._settled(stage.settings)
+            sink = graph.sink if graph.topic is None else graph.late_sink
+            assert sink is not None
+            assert isinstance(sink.stage, SparkSinkStage)
+            settings = self._settled(sink.stage.settings)
         if graph.plan.until_end and "processingTime" in settings.trigger:
             raise BuildError(
                 f'{WHO}: the source ends (until="end"), and a query with an interval as trigger does not; leave the trigger out'
             )
         late = None
-        if graph.late_sink is not None and topic is None:
+        if graph.late_sink is not None and graph.topic is None and graph.late_topic is None:
             late_stage = graph.late_sink.stage
             assert isinstance(late_stage, SparkSinkStage)
             if late_stage.settings.table is not None and late_stage.settings.table == settings.table:
@@ -210,11 +210,12 @@ def _value_of(graph: Translated, mat: list[tuple[str, Any]], source: int, run: G
 
 
 def _topic_end(graph: Translated, producer: ProducerStage) -> TopicEnd:
-    """Return how the tasks write. The positions that are committed with the output have a group of their own."""
+    """Return what the tasks write, and how. The positions that are committed with the output have a group of their own."""
     group = graph.plan.settings.group_id
     if not group:
         raise BuildError(
             f"{WHO}: what was written to a topic is kept with the offsets of a group, and the source has none; "
             "give ConsumerSettings(…, group_id='…')"
         )
-    return TopicEnd(producer.settings, f"{group}.spark")
+    late_is_sparks = graph.late_sink is not None and graph.late_topic is None
+    return TopicEnd(producer.settings, f"{group}.spark", results=graph.topic is not None, late=not late_is_sparks)

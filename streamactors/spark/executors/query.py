@@ -59,14 +59,17 @@ class ShippedQuery:
 
     def _rows(self, packed: tuple[Any, ...]) -> Iterator[Any]:
         what = Range.unpacked(packed)
-        if self._topic is not None:
-            outputs = self._program.run(what, self._reader.read, self._states, self._kept)
-            yield from self._topic.counts(what, outputs, self._schema, self._writers)
+        outputs = self._program.run(what, self._reader.read, self._states, self._kept)
+        topic = self._topic
+        if topic is not None and topic.takes_all:
+            yield from topic.counts(what, outputs, self._schema, self._writers)
             return
+        if topic is not None:
+            outputs = topic.sparks(what, outputs, self._writers)
         rows = Rows(self._schema)
         gathered: list[Any] = []
-        for output in self._program.run(what, self._reader.read, self._states, self._kept):
-            if self._program.late is not None:
+        for output in outputs:
+            if topic is None and self._program.late is not None:
                 output = output._replace(rows=[(None, row) if output.late else (row, None) for row in output.rows])
             elif has_arrow(output.rows):
                 yield from rows.batches(gathered)

@@ -233,11 +233,16 @@ class GraphRun:
     # ── on Spark's callback thread ────────────────────────────────────────────────────────────────────────────────
 
     def _write(self, frame: Any, epoch: int, query_id: str) -> None:
-        if self._late is None:
+        writes_topic = self._topic is not None and not self._topic.takes_all
+        if self._late is None and not writes_topic:
             self.settings.write(frame, epoch, query_id)
             return
         frame = frame.persist()  # two writers, one run of the tasks
         try:
+            if self._late is None:
+                frame.count()  # each task runs to its end and commits what it wrote, whatever the function takes of the rows
+                self.settings.write(frame, epoch, query_id)
+                return
             self.settings.write(frame.where("row IS NOT NULL").select("row.*"), epoch, query_id)
             self._late.write(frame.where("late IS NOT NULL").select("late.*"), epoch, query_id)
         finally:

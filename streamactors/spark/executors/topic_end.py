@@ -1,4 +1,4 @@
-"""TopicEnd: a graph on executors that ends in a topic. Each task writes its results in one transaction, exactly once.
+"""TopicEnd: a graph on executors with an end in a topic. Each task writes what the topic gets in one transaction, exactly once.
 
 The state of the range's end is written before the transaction commits, and the transaction commits before Spark writes its commit log. So
 after a crash at any moment the next attempt finds either nothing of the range in the topic, or all of it."""
@@ -27,10 +27,37 @@ MOST_WRITERS: Final = 64
 
 @dataclass(frozen=True)
 class TopicEnd:
-    """What the tasks need to write. `group`: the group for which the positions of the input are committed with the output."""
+    """What the tasks need to write. `group`: the group for which the positions of the input are committed with the output.
+
+    `results`, `late`: whether these are written to a topic; otherwise Spark gets them. Dead letters always are."""
 
     settings: ProducerSettings
     group: str
+    results: bool = True
+    late: bool = True
+
+    @property
+    def takes_all(self) -> bool:
+        """True if Spark gets no rows."""
+        return self.results and self.late
+
+    def sparks(self, what: Range, outputs: Iterable[Output], writers: Writers) -> Iterator[Output]:
+        """Write the outputs that go to a topic, if that was not done before, and yield the others. It is committed at the end."""
+        writer = writers.take(self, what)
+        try:
+            for output in outputs:
+                if not output.diverted and not (self.late if output.late else self.results):
+                    yield output
+                elif writer is not None:
+                    writer.write([checked_record(row) for row in output.rows])
+            if writer is not None:
+                writer.commit(what.end.position, str(what.end))
+        except BaseException:  # GeneratorExit, too: a task that is left early writes nothing
+            if writer is not None:
+                writer.close()
+            raise
+        if writer is not None:
+            writers.keep(what, writer)
 
     def counts(self, what: Range, outputs: Iterable[Output], schema: Any, writers: Writers) -> Iterator[Any]:
         """Write the outputs of a range, if that was not done before, and yield one record batch: the counts."""

@@ -37,6 +37,10 @@ class Translated:
     late_sink: Node | None = None
     topic: ProducerStage | None = None
     """The producer that writes the results; None: Spark does."""
+    late_topic: ProducerStage | None = None
+    """The producer that writes late rows; None: Spark does, or nobody wants them."""
+    producer: ProducerStage | None = None
+    """One of the producers of results, late rows and dead letters; None: Spark writes all."""
 
 
 def translate_source(module: Module, who: str) -> tuple[ReadPlan, Program, list[Link]]:
@@ -76,16 +80,15 @@ def translated(chain: GraphChain) -> Translated:
     if topic is None:
         checked_sink(nodes[chain.sink])
     program = Program(ChainSegment(tuple(before)), windows, ChainSegment(tuple(behind)), whole=plan.whole)
-    program.sides = tuple(_side(chain, leaving, steps, topic) for leaving, steps in chain.sides)
+    producer = topic or late_topic
+    for leaving, steps in chain.sides:
+        side, producer = _side(chain, leaving, steps, producer)
+        program.sides += (side,)
     late_sink = nodes[chain.late[-1]] if chain.late else None
     if late_sink is not None:
-        if (topic is None) is not (late_topic is None):
-            raise BuildError(
-                f"{WHO}: results end in '{nodes[chain.sink].label}' and late rows in '{late_sink.label}'; both must end in Spark, or both in topics"
-            )
-        if topic is None:
+        if late_topic is None:
             checked_sink(late_sink)
-        elif late_topic is not None and late_topic.settings != topic.settings:
+        elif topic is not None and late_topic.settings != topic.settings:
             raise BuildError(
                 f"{WHO}: results and late rows share a transaction, and their producers have different settings"
             )
@@ -93,25 +96,28 @@ def translated(chain: GraphChain) -> Translated:
     links = [*before, *behind, *late, *(link for side in program.sides for link in side.steps.links)]
     if chain.windows is not None:
         links.append(Link(nodes[chain.windows].stage, nodes[chain.windows].attributes))
-    return Translated(chain, plan, program, nodes[chain.sink], links, late_sink, topic)
+    return Translated(chain, plan, program, nodes[chain.sink], links, late_sink, topic, late_topic, producer)
 
 
-def _side(chain: GraphChain, leaving: Diverted, steps: list[int], topic: ProducerStage | None) -> Side:
-    """Return what leaves the chain as part of the program. It must end in a topic, like the results."""
+def _side(
+    chain: GraphChain, leaving: Diverted, steps: list[int], other: ProducerStage | None
+) -> tuple[Side, ProducerStage]:
+    """Return what leaves the chain as part of the program, and its producer or the `other` one of the graph. It must end in a topic."""
     nodes = chain.flat.nodes
     sink = nodes[steps[-1]].label
     producer = _producer_of(chain, steps, ends_in_sink=True)
-    if topic is None or producer is None:
+    if producer is None:
         raise BuildError(
-            f"{WHO}: what divert_to (or dead_letters=…) takes out of the stream ends in '{producer.label if producer else sink}', and the "
-            'results in Spark; both must end in topics, or use errors="emit" and write the Err elements from the DataFrame'
+            f"{WHO}: what divert_to takes out of the stream ends in '{sink}'; it must end in a topic, or use errors=\"emit\" and write the Err "
+            "elements from the DataFrame"
         )
-    if producer.settings.bootstrap_servers != topic.settings.bootstrap_servers:
+    if other is not None and producer.settings.bootstrap_servers != other.settings.bootstrap_servers:
         raise BuildError(
-            f"{WHO}: '{producer.label}' writes to {producer.settings.bootstrap_servers} and the results to "
-            f"{topic.settings.bootstrap_servers}; a transaction is of one cluster"
+            f"{WHO}: '{producer.label}' writes to {producer.settings.bootstrap_servers} and '{other.label}' to "
+            f"{other.settings.bootstrap_servers}; a transaction is of one cluster"
         )
-    return Side(leaving, ChainSegment(tuple(links_of([nodes[i] for i in steps[:-1]], WHO, keeps_order=True))))
+    links = links_of([nodes[i] for i in steps[:-1]], WHO, keeps_order=True)
+    return Side(leaving, ChainSegment(tuple(links))), other or producer
 
 
 def _producer_of(chain: GraphChain, steps: list[int], *, ends_in_sink: bool = False) -> ProducerStage | None:
@@ -237,7 +243,7 @@ def _explained(chain: GraphChain) -> list[tuple[str, str]]:
                     _windows(node, plan)
             elif i in steps and isinstance(getattr(node.stage, "fn", None), Diverted):
                 leaving, side = next(each for each in chain.sides if each[0] is getattr(node.stage, "fn", None))
-                _side(chain, leaving, side.copy(), topics.get(chain.sink))
+                _side(chain, leaving, side.copy(), next(iter(topics.values()), None))
                 where = "executors: what leaves here is written in the task's transaction"
             elif i in steps:
                 where = _where(node)

@@ -7,7 +7,7 @@ import random
 import re
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,13 @@ class Attempts:
         (batch,) = self.end.counts(what, outputs, COUNTS, self.writers)
         return bool(batch.column(4)[0].as_py())
 
+    def sparks(self, partition: int, start: At, stop: At) -> Iterator[Any]:
+        """Yield what Spark gets of an attempt, row by row."""
+        what = Range(TopicPartition(self.topic, partition), start, stop, 0)
+        outputs = self.tasks.program.run(what, self.tasks.read, self.tasks.states, self.tasks.kept)
+        for output in self.end.sparks(what, outputs, self.writers):
+            yield from output.rows
+
     def moved(self) -> None:
         """The next attempt runs on another executor."""
         self.writers, self.tasks.kept = Writers(), KeptTasks()
@@ -152,6 +159,40 @@ def test_each_range_is_in_the_topic_once_whatever_attempts_there_were(
                 assert not attempts.run(partition, start, stop), "Spark repeats a range whose commit it has not seen"
             start = stop
     assert read_topic(cluster, out) == wanted_of(system, cluster, topic)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["results to the topic", "late rows to the topic"])
+def test_what_spark_gets_comes_with_every_attempt_and_what_a_topic_gets_is_there_once(
+    cluster: Any, system: Any, tmp_path: Path, late: bool
+) -> None:
+    topic, out = f"t{uuid.uuid4().hex[:8]}", f"o{uuid.uuid4().hex[:8]}"
+    rows = rows_of(1)
+    write_rows(cluster, topic, rows)
+    cluster.create_topic(out, partitions=2)
+    attempts = Attempts(cluster, topic, out, tmp_path)
+    graph = counted(read_rows(cluster, topic), Flow.map(as_record(out)).to(spark_end())).map(as_record(out))
+    attempts.tasks = tasks_of(cluster, topic, graph.to(spark_end()), tmp_path)
+    attempts.end = TopicEnd(ProducerSettings(cluster.bootstrap_servers), f"{topic}.spark", results=not late, late=late)
+    dice = random.Random(5)
+    found: dict[int, list[Any]] = {0: [], 1: []}
+    for partition in (0, 1):
+        count = sum(row[0] == partition for row in rows)
+        places = [At(0), *map(At, sorted(dice.sample(range(1, count), 3))), At(count, ended=True)]
+        for start, stop in pairwise(places):
+            early = attempts.sparks(partition, start, stop)
+            next(early, None)
+            early.close()  # Spark needed no more rows; such an attempt writes only if it had come to its end
+            attempts.moved()
+            given = list(attempts.sparks(partition, start, stop))
+            if dice.random() < 0.5:
+                attempts.moved()
+            assert list(attempts.sparks(partition, start, stop)) == given
+            found[partition] += [json.loads(record.value) for record in given]
+    wanted = in_process(system, counted, read_rows(cluster, topic))
+    results = {p: [[row[1], row[2], row[5], row[6]] for row in wanted.results[p]] for p in (0, 1)}
+    lates = {p: [["late", row[2], row[6], row[4]] for row in wanted.late[p]] for p in (0, 1)}
+    assert (found, read_topic(cluster, out)) == ((results, lates) if late else (lates, results))
+    assert min(map(len, lates.values())) > 1
 
 
 def test_of_attempts_at_the_same_moment_one_commits_and_the_others_fail_or_find_it_done(
@@ -219,9 +260,13 @@ def test_sinks_of_topics_are_translated_and_those_of_this_process_refused() -> N
     assert re.search(r"Transactional\.sink +executors: one transaction per task", explained(graph.module))
     with Producer.shared(producer) as shared, pytest.raises(BuildError, match="shares a producer of this process"):
         translate(source.map(as_record("o")).to(Producer.plain_sink(producer, producer=shared)).module)
-    mixed = counted(source, late).to(spark_end())
-    with pytest.raises(BuildError, match="both must end in Spark, or both in topics"):
-        translate(mixed.module)
+    mixed = translate(counted(source, late).to(spark_end()).module)
+    assert mixed.topic is None
+    assert mixed.late_topic is not None
+    assert mixed.producer is mixed.late_topic
+    text = explained(counted(source, late).to(spark_end()).module)
+    assert re.search(r"Transactional\.sink +executors: one transaction per task", text)
+    assert re.search(r"SparkSink\.foreach_batch +Spark: the results are a DataFrame", text)
     other = counted(source, late).map(as_record("out")).to(Producer.plain_sink(producer))
     with pytest.raises(BuildError, match="their producers have different settings"):
         translate(other.module)

@@ -45,6 +45,7 @@ ACCEPTED = {
     ),
     "table": lambda: records().filter(bool).to_table().filter(bool).to_stream(),
     "errors": lambda: records(errors="emit"),
+    "buried": lambda: records(dead_letters="dead"),
     "plain": lambda: Consumer.plain_source(SETTINGS, TOPIC),
 }
 
@@ -70,9 +71,9 @@ REFUSED = {
     "throttle": (lambda: source().throttle(5, per=1), r"stage 'throttle' would limit the rate of each task"),
     "merge": (lambda: source().merge(Source.range(0, 3)), r"graphs of one source, and this one has .*'range'"),
     "alongside": (lambda: source().also_to(Sink.ignore()), r"stage 'also_to' joins or splits streams"),
-    "buried": (
-        lambda: records(dead_letters="dead"),
-        r"what divert_to \(or dead_letters=…\) takes out of the stream ends in .* both must end in topics, or use errors=",
+    "diverted": (
+        lambda: source().divert_to(Sink.foreach(print), bool),
+        r"what divert_to takes out of the stream ends in 'foreach'; it must end in a topic, or use errors=",
     ),
     "range": (
         lambda: Source.range(0, 3),
