@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Producer as BareProducer
 
-from streamactors import Balance, Broadcast, Flow, GraphDSL, Keep, Merge, Sink
+from streamactors import Balance, Broadcast, Flow, GraphDSL, GraphStageLogic, Keep, Merge, Sink
 from streamactors.engine.island.sink import SinkLogic
-from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Signal
+from streamactors.engine.marks.marks import EXACT, Assigned, EndOfInput, Idle, Signal
 from streamactors.engine.snapshot import snapshots
 from streamactors.engine.stage import SINK, ChunkLogic, GraphStage, Stage
 from streamactors.engine.supervision import resuming
@@ -148,6 +148,42 @@ class Undeclared(Stage):
 
     def logic(self):
         return ChunkLogic(lambda chunk: chunk)
+
+
+class ByChunk(Stage):
+    """A user's stage of one function, as docs/custom-stages.md shows it."""
+
+    handling = EXACT
+
+    def logic(self):
+        return ChunkLogic(lambda chunk: chunk)
+
+
+class ByElement(Stage):
+    """A user's stage of handlers."""
+
+    handling = EXACT
+
+    def logic(self):
+        return _ByElementLogic()
+
+
+class _ByElementLogic(GraphStageLogic):
+    def on_push(self, inlet):
+        self.push(self.out, self.grab(inlet))
+
+    def on_pull(self, outlet):
+        self.pull(self.in_)
+
+
+@pytest.mark.parametrize("stage", [ByChunk, ByElement])
+def test_K_6_marks_pass_a_stage_of_a_user_that_declares_it(settings, system, topic_with, committed, stage):
+    # ByChunk declared that marks pass, and swallowed them: nothing was committed, and windows behind it were not closed at the end
+    topic = topic_with(f"declared-{stage.__name__}", [b"x"] * 30, 1)
+    recorder = recorded(bounded(settings, topic).via(stage()), system)
+    assert recorder.positions()[-1] == {0: 30}
+    assert recorder.marks(EndOfInput)
+    assert committed(topic) == {0: 30}
 
 
 def test_K_6_a_stage_that_declares_nothing_is_refused_by_its_name(settings, system):

@@ -6,14 +6,16 @@ import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import reactivex.operators as rx
 
 from streamactors import BuildError, Directive, Flow
 from streamactors.spark import SparkSetupError, SparkSource, on_spark
 from streamactors.spark.shipping import entry
-from streamactors.spark.shipping.parcel import made_with, pack
+from streamactors.spark.shipping.parcel import _is_installed, made_with, pack
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -37,14 +39,16 @@ def test_maps_and_filters_run_in_the_workers(spark: Any) -> None:
 
 
 def test_stages_that_no_loop_holds_run_on_the_engine(spark: Any) -> None:
-    """map_concat and coroutines; boundaries change nothing."""
+    """map_concat, coroutines and RxPY pipelines; boundaries change nothing."""
 
     async def slow(row: tuple[int, str]) -> tuple[int, str]:
         return row[0] * 2, row[1]
 
     flow = Flow.map_concat(lambda row: [row, (row[0] + 1000, row[1])]).async_boundary().map_async(4, slow)
+    flow = flow.via(Flow.rx(rx.map(lambda row: (row[0] + 1, row[1])), rx.filter(lambda row: row[0] != 3)))
     out = on_spark(flow, "id long, k string")(frame(spark, 5))
-    assert [row.id for row in out.collect()] == [2 * n for i in range(5) for n in (i, i + 1000)]
+    wanted = [2 * n + 1 for i in range(5) for n in (i, i + 1000)]
+    assert [row.id for row in out.collect()] == [n for n in wanted if n != 3]
 
 
 def test_an_element_may_be_a_dict_or_a_record_batch(spark: Any) -> None:
@@ -111,6 +115,22 @@ def test_what_cannot_be_pickled_is_named_with_its_stage(spark: Any) -> None:
     flow = Flow.map(with_bonus).map(locked).named("guarded")
     with pytest.raises(BuildError, match=r"stage 'guarded' cannot be sent to Spark's workers: .*lock"):
         on_spark(flow, "id long, k string")(frame(spark))
+
+
+@pytest.mark.parametrize(
+    ("file", "installed"),
+    [
+        ("/home/me/.local/lib/python3.11/site-packages/x/y.py", True),  # pip install --user
+        ("/usr/lib/python3/dist-packages/x.py", True),  # a virtual environment with --system-site-packages
+        ("/home/me/project/x.py", False),
+        ("/home/me/my-site-packages/x.py", False),
+        (None, True),  # built in
+    ],
+)
+def test_functions_of_installed_modules_travel_by_name(file: str | None, installed: bool) -> None:
+    module = ModuleType("x")
+    module.__file__ = file
+    assert _is_installed(module) is installed
 
 
 def test_a_frame_whose_jvm_is_needed_here_and_something_else_are_refused(spark: Any) -> None:

@@ -160,5 +160,4 @@ class _Route(Stage[FailedElement, ProducerRecord]):
             return [next_record(failed, now_ms) for failed in chunk]
 
         logic = ChunkLogic(on_chunk)
-        logic.passes_marks = True
         return logic

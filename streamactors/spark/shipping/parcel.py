@@ -28,6 +28,9 @@ MOST_OPEN: Final = 16
 _REGISTRY: Final = threading.RLock()
 """The registry is one for the process: a thread must not take out what another one is pickling."""
 
+_PACKAGES: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
+"""Folders of installed packages: those of the interpreter, of the user (pip install --user), of the system under a virtual environment."""
+
 _open: OrderedDict[bytes, Any] = OrderedDict()
 
 
@@ -137,7 +140,7 @@ def _is_installed(module: ModuleType) -> bool:
     if module.__name__ == "__main__" or module.__name__.partition(".")[0] in ("streamactors", "pyspark"):
         return True
     file = getattr(module, "__file__", None)
-    return file is None or str(file).startswith(_installed_folders())
+    return file is None or str(file).startswith(_installed_folders()) or any(each in str(file) for each in _PACKAGES)
 
 
 @cache

@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reactivex.operators as rx
 from fsspec.implementations.local import LocalFileSystem
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from streamactors import Directive
+from streamactors import EXACT, ChunkLogic, Directive, Flow, Stage
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.spark import CheckpointError, SparkSetupError
 from streamactors.spark.executors.folders import RemoteFolder, folder_at
 from streamactors.spark.executors.program import KeptTasks
 from streamactors.spark.executors.ranges import At
 from streamactors.spark.executors.states import States
+from streamactors.spark.shipping.parcel import pack, unpack
 from streamactors.windows import BufferConfig, SessionWindows, SlidingWindows, Suppressed, TimeWindows, UnlimitedWindows
 from tests.models.window_case import Case, cases
 from tests.spark.executors._plain import Outcome, in_process, on_tasks, read_rows, spark_end, tasks_of, write_rows
@@ -157,6 +159,32 @@ def test_steps_that_no_loop_holds_run_on_the_engine_in_the_task(cluster: Any, sy
     wanted = in_process(system, build, read_rows(cluster, topic))
     graph = build(read_rows(cluster, topic), spark_end()).to(spark_end())
     assert on_tasks(tasks_of(cluster, topic, graph, tmp_path), ends_of(rows), random.Random(2)) == wanted
+
+
+class Doubled(Stage[Any, Any]):
+    """A user's stage, which remembers nothing."""
+
+    handling = EXACT
+
+    def logic(self) -> ChunkLogic[Any, Any]:
+        return ChunkLogic(lambda chunk: [record.replace(value=record.value * 2) for record in chunk])
+
+
+def test_rx_pipelines_and_stages_of_users_travel_and_run_in_the_task(cluster: Any, system: Any, tmp_path: Path) -> None:
+    def build(records: Any, late: Any) -> Any:
+        kept = records.via(Flow.rx(rx.filter(lambda record: record.value != 3), rx.map(lambda record: record)))
+        return counting(kept.via(Flow.from_stage(Doubled())), late).via(
+            Flow.rx(rx.map(lambda row: row.replace(value=-row.value)))
+        )
+
+    topic, rows = new_topic(), [row for row in given_rows(8, 60) if row[2] is not None]
+    write_rows(cluster, topic, rows)
+    wanted = in_process(system, build, read_rows(cluster, topic))
+    tasks = tasks_of(cluster, topic, build(read_rows(cluster, topic), spark_end()).to(spark_end()), tmp_path)
+    tasks.program = unpack(pack(tasks.program, "a test"))
+    assert on_tasks(tasks, ends_of(rows), random.Random(3)) == wanted
+    assert wanted.error is None
+    assert sum(map(len, wanted.results.values())) > 3
 
 
 def test_the_results_before_the_row_that_fails_come_out_and_no_state_is_written(cluster: Any, tmp_path: Path) -> None:
