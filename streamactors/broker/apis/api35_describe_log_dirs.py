@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request

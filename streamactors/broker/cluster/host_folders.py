@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerStartError
-from streamactors.broker.log.data_folder import HARMLESS, DataFolder
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
+from streamactors.broker.log.folders.data_folder import HARMLESS, DataFolder
+from streamactors.broker.log.folders.meta_properties import FILE_NAME as META_PROPERTIES
 
 ADOPTING: Final = "adopting.properties"
 """What meta.properties is called while its folder is being moved. A folder without meta.properties is none of a single broker."""

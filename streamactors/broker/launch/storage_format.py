@@ -19,9 +19,14 @@ from streamactors.broker.controller.rules.feature_rules import (
 )
 from streamactors.broker.controller.rules.registration import new_topic_id
 from streamactors.broker.errors import BrokerStartError
-from streamactors.broker.log.data_folder import HARMLESS
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.meta_properties import FILE_NAME, MetaProperties, decode_properties, encode_properties
+from streamactors.broker.log.folders.data_folder import HARMLESS
+from streamactors.broker.log.folders.meta_properties import (
+    FILE_NAME,
+    MetaProperties,
+    decode_properties,
+    encode_properties,
+)
 from streamactors.broker.log.partition_metadata import decode_uuid, encode_uuid
 from streamactors.broker.metadata.image import METADATA_VERSION
 from streamactors.broker.metadata.metadata_record import FeatureLevel

@@ -1,4 +1,4 @@
-"""All logs of a broker: open, create and delete them, write their checkpoints, run their periodic work.
+"""All logs of a broker: create and delete them, write their checkpoints, run their periodic work. LogStart opens them.
 
 Owner: the broker. The data plane calls `get`, `create` and `delete`. `tick` and the cleaner wait for the disk, so the broker
 runs them on threads of their own. Source: Kafka's LogManager.
@@ -17,23 +17,21 @@ from typing import Final
 
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log import logger
-from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig, ManagerConfig
-from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.folder_names import DELETE_SUFFIX, deleted_name, parse_folder, parse_future
-from streamactors.broker.log.folders import METADATA_LOG, Folders, tell_left_out
-from streamactors.broker.log.future_log import REPLACING, FutureLog
-from streamactors.broker.log.meta_properties import MetaProperties
-from streamactors.broker.log.partition.log_loader import Checkpoints
+from streamactors.broker.log.folders.data_folder import DataFolder
+from streamactors.broker.log.folders.data_folders import Folders
+from streamactors.broker.log.folders.folder_names import deleted_name
+from streamactors.broker.log.folders.future_log import FutureLog
+from streamactors.broker.log.folders.meta_properties import MetaProperties
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.start import Key, LogStart
 from streamactors.broker.log.upkeep import Upkeep
 
 HARMLESS_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, None})
 """Errors of a full disk, and of a process with too many open files. The log refuses appends, but its folder has not failed."""
-Key = tuple[str, int]
 
 
 class LogManager:
@@ -103,16 +101,14 @@ class LogManager:
     def open(self) -> None:
         """Lock the folders and open every log in them, with recovery after a crash. Raises BrokerStartError."""
         self.properties = self.folders.open(self._node_id, self._cluster_id)
-        opening = self.folders.first
+        start = LogStart(self._disk, self.folders, self._default_config, self.flush_pool, strict=self.properties.own)
+        self._logs, self._counts, self.moving = start.logs, start.counts, start.moving
         try:
-            for opening in self.folders.working:
-                try:
-                    self._open_all(opening, self._clock_ms())
-                except OSError as error:
-                    if opening is self.folders.first:
-                        raise
-                    self._leave_out(opening, error)
+            start.open_all(self._clock_ms())
             self.folders.check_usable()
+            for folder in self.folders.working:
+                for log in self._logs_in(folder):
+                    self._watch(log, folder)
             self.cleaner.load()
         except BrokerStartError:
             self._abandon()
@@ -120,90 +116,13 @@ class LogManager:
         except OSError as error:
             self._abandon()
             raise BrokerStartError(
-                f"cannot open the logs in {opening.path}: {error.strerror or error}"
+                f"cannot open the logs in {start.folder.path}: {error.strerror or error}"
                 f"{f' ({error.filename})' if error.filename else ''}; repair the disk, or choose another folder with --data"
             ) from error
         except StorageError as error:
             self._abandon()
             raise BrokerStartError(str(error)) from error
         self._open = True
-
-    def _open_all(self, folder: DataFolder, now_ms: int) -> None:
-        starts, points, marks = map(folder.read_checkpoint, (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS))
-        for name in self._disk.names(folder.path):
-            path = folder.path / name
-            if not path.is_dir():
-                continue
-            if name.endswith(DELETE_SUFFIX):
-                self._disk.remove_directory(path)
-                continue
-            future = parse_future(name)
-            if future is not None:
-                self.moving[future] = folder
-                self._disk.remove_directory(path)
-                continue
-            key = parse_folder(name)
-            if key is None:
-                if not name.startswith(".") and name != "lost+found":
-                    logger.warning("%s is not the folder of a partition and is ignored", path)
-                continue
-            if folder not in self.folders.for_partitions and name != METADATA_LOG:
-                raise StorageError(
-                    f"{path} is in the folder of metadata.log.dir, which is none of log.dirs; add the folder to log.dirs, or move the partition"
-                )
-            checkpoints = Checkpoints(
-                clean=folder.was_clean,
-                log_start_offset=starts.get(key, 0),
-                recovery_point=points.get(key, 0),
-                high_watermark=marks.get(key, 0),
-                strict=self.properties.own,
-            )
-            log = PartitionLog.open(
-                self._disk, path, *key, self._default_config, checkpoints, pool=self.flush_pool, now_ms=now_ms
-            )
-            if key in self._logs and not self._replaces_twin(log, folder):
-                continue
-            log.close_idle()
-            self._watch(log, folder)
-            self._logs[key] = log
-            self._counts[folder.path] += 1
-
-    def _replaces_twin(self, log: PartitionLog, folder: DataFolder) -> bool:
-        """Remove one of two logs of a partition. Return whether it is the one that was opened first.
-
-        A log that has moved replaces the other one. A log without records was made while the folder of the other one had failed. Raises
-        StorageError if both have records and neither has moved."""
-        key = log.topic, log.partition
-        twin = self._logs[key]
-        for new, old in ((log, twin), (twin, log)):
-            if self._disk.exists(new.directory / REPLACING):
-                # If the replacement failed, the old log went on and is the newer one.
-                went_on = (old.latest_epoch, old.end_offset) > (new.latest_epoch, new.end_offset)
-                return self._remove_twin(new if went_on else old, (new if went_on else old) is twin)
-        if log.end_offset > 0 and twin.end_offset > 0:
-            log.abandon()
-            raise StorageError(
-                f"{log.name} is in {twin.directory.parent} and in {folder.path}, and only one of them has all its records: a data "
-                "folder was left out of log.dirs for a while; move the older copy of the partition out of its folder"
-            )
-        return self._remove_twin(twin, True) if log.end_offset else self._remove_twin(log, False)
-
-    def _remove_twin(self, log: PartitionLog, is_opened: bool) -> bool:
-        log.abandon()
-        self._disk.remove_directory(log.directory)
-        if is_opened:
-            self._counts[log.directory.parent] -= 1
-        return is_opened
-
-    def _leave_out(self, folder: DataFolder, error: OSError) -> None:
-        """Start without a folder that cannot be read."""
-        folder.failure = error
-        tell_left_out(folder, error)
-        for key, log in list(self._logs.items()):
-            if log.directory.parent == folder.path:
-                log.abandon()
-                del self._logs[key]
-        self._counts[folder.path] = 0
 
     def _watch(self, log: PartitionLog, folder: DataFolder) -> None:
         """Have the folder of a log fail with it, if the broker can go on without the folder, or must end."""
@@ -223,10 +142,13 @@ class LogManager:
 
     def take_offline(self, folder: DataFolder) -> list[PartitionLog]:
         """Have the logs of a failed folder refuse appends, and return them."""
-        logs = [each for each in self.logs() if each.directory.parent == folder.path]
+        logs = self._logs_in(folder)
         for log in logs:
             log.offline = log.offline or StorageError(f"{log.name}: the data folder {folder.path} has failed")
         return logs
+
+    def _logs_in(self, folder: DataFolder) -> list[PartitionLog]:
+        return [each for each in self.logs() if each.directory.parent == folder.path]
 
     def is_lost(self, directory_id: uuid.UUID | None) -> bool:
         """Whether a replica without a log here, which the metadata has in this folder, may be in a folder that has failed."""

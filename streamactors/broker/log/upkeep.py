@@ -13,7 +13,7 @@ from streamactors.broker.errors import StorageError
 from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LONG_MAX, ManagerConfig
-from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.partition.partition_log import PartitionLog
 
 REMOVE_EVERY_MS: Final = 10_000

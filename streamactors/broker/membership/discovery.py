@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import BrokerStartError
-from streamactors.broker.log.meta_properties import FILE_NAME
+from streamactors.broker.log.folders.meta_properties import FILE_NAME
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.security.client_login import Door

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, NamedTuple
 
-from streamactors.broker.log.folder_ids import OPEN_FOLDERS
+from streamactors.broker.log.folders.folder_ids import OPEN_FOLDERS
 from streamactors.broker.protocol.record_schema import (
     BOOLEAN,
     INT8,

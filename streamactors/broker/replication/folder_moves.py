@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.helpers import HelperOutcome
-from streamactors.broker.log.future_log import FutureLog
+from streamactors.broker.log.folders.future_log import FutureLog
 from streamactors.broker.quotas.sampled_rate import SampledRate
 from streamactors.broker.replication import folder_move_state as rules
 from streamactors.broker.replication.folder_move_state import ENDED, Move, MovePhase

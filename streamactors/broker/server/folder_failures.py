@@ -11,7 +11,7 @@ from collections.abc import Callable
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.broker.controller.cluster_command import FoldersFailed
 from streamactors.broker.controller.command import Outcome
-from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.node import Node
 
 _log = logging.getLogger("streamactors.broker")

@@ -33,8 +33,8 @@ from streamactors.broker.helpers import call_on
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import Flushed, FlushPool
+from streamactors.broker.log.folders.meta_properties import FILE_NAME as META_PROPERTIES
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint

@@ -32,7 +32,7 @@ from streamactors.broker.controller.rules.plan_topics import (
     directories_of,
 )
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
+from streamactors.broker.log.folders.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (

@@ -12,8 +12,8 @@ from hypothesis.stateful import precondition, rule
 
 from streamactors.broker.errors import StorageError
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.folder_names import future_name, parse_future
-from streamactors.broker.log.future_log import REPLACING, FutureLog
+from streamactors.broker.log.folders.folder_names import future_name, parse_future
+from streamactors.broker.log.folders.future_log import REPLACING, FutureLog
 from streamactors.broker.log.manager import LogManager
 from tests.broker.failing_folder import FailingDisk
 from tests.broker.log.conftest import NOW_MS

@@ -18,9 +18,9 @@ import pytest
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.folder_names import parse_folder
+from streamactors.broker.log.folders.folder_names import parse_folder
+from streamactors.broker.log.folders.meta_properties import decode_properties
 from streamactors.broker.log.manager import LogManager
-from streamactors.broker.log.meta_properties import decode_properties
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.data_folder import append, crash
@@ -126,7 +126,7 @@ def test_a_folder_in_use_is_refused_within_a_process_and_between_processes(
     with pytest.raises(BrokerStartError, match="is in use by another broker; stop it, or choose another with --data"):
         start(logs.folder)
     program = (
-        "import sys; from pathlib import Path; from streamactors.broker.log.data_folder import DataFolder;"
+        "import sys; from pathlib import Path; from streamactors.broker.log.folders.data_folder import DataFolder;"
         "from streamactors.broker.log.disk import Disk; DataFolder(Disk(), Path(sys.argv[1])).open(1, None)"
     )
     other = subprocess.run(

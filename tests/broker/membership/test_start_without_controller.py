@@ -13,7 +13,7 @@ import pytest
 
 from streamactors.broker.cluster.node_process import free_port
 from streamactors.broker.errors import BrokerStartError
-from streamactors.broker.log.meta_properties import FILE_NAME, encode_properties, new_properties
+from streamactors.broker.log.folders.meta_properties import FILE_NAME, encode_properties, new_properties
 from tests.broker.live_broker import LiveBroker
 
 

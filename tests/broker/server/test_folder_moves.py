@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.future_log import FutureLog
+from streamactors.broker.log.folders.future_log import FutureLog
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.server.test_folder_failures import TwoFolders, fetched, produced
 from tests.broker.server.test_several_folders import partitions_in

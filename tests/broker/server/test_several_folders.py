@@ -13,7 +13,7 @@ from streamactors.broker.controller.cluster_command import AssignReplicas
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
-from streamactors.broker.log.meta_properties import decode_properties, encode_properties
+from streamactors.broker.log.folders.meta_properties import decode_properties, encode_properties
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.wire import wait_until
 

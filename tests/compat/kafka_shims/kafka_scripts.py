@@ -48,8 +48,8 @@ def storage(arguments: Sequence[str]) -> int:
 
 def _format(config: Path, cluster_id: str, ignore_formatted: bool) -> int:
     from streamactors.broker.launch.startup import assemble
-    from streamactors.broker.log.data_folder import DataFolder
     from streamactors.broker.log.disk import Disk
+    from streamactors.broker.log.folders.data_folder import DataFolder
 
     assembled = assemble(settings=settings_of(config))
     folder = DataFolder(Disk(), assembled.folder)

@@ -78,8 +78,8 @@ def _entries(folder: Path) -> bytes:
 
 def install(folder: Path) -> None:
     """Follow the syncs of this process from now on; its data folder is durable as it is when it is locked."""
-    from streamactors.broker.log.data_folder import DataFolder
     from streamactors.broker.log.disk import Disk
+    from streamactors.broker.log.folders.data_folder import DataFolder
 
     copies = DurableCopies(folder)
     os.fdatasync = os.fsync = copies.synced  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
 from streamactors.broker.controller.rules.elr_rules import Eligible, eligible, min_isr_of, with_eligible
-from streamactors.broker.log.folder_ids import OPEN_FOLDERS
+from streamactors.broker.log.folders.folder_ids import OPEN_FOLDERS
 from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage, TopicImage
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,

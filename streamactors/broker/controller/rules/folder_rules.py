@@ -19,7 +19,7 @@ from streamactors.broker.controller.rules.election_rules import (
 )
 from streamactors.broker.controller.rules.elr_rules import min_isr_of
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.log.folder_ids import UNKNOWN_FOLDER
+from streamactors.broker.log.folders.folder_ids import UNKNOWN_FOLDER
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 

@@ -26,7 +26,7 @@ from streamactors.broker.controller.rules.election_rules import alive_in
 from streamactors.broker.controller.rules.placement import over_racks, place
 from streamactors.broker.controller.rules.plan_configs import check_topic_settings
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
+from streamactors.broker.log.folders.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
 from streamactors.broker.metadata.metadata_record import (
     TOPIC_RESOURCE,

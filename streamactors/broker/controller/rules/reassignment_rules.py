@@ -13,7 +13,7 @@ from streamactors.broker.controller.rules.election_rules import Alive, alive_in,
 from streamactors.broker.controller.rules.elr_rules import eligible, min_isr_of, with_eligible
 from streamactors.broker.controller.rules.plan_topics import check_replicas, directories_of
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
+from streamactors.broker.log.folders.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 

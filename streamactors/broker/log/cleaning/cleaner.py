@@ -18,7 +18,7 @@ from streamactors.broker.log.cleaning.cleaned_transactions import CleanedTransac
 from streamactors.broker.log.cleaning.compaction import BatchFilter, LastOfProducer
 from streamactors.broker.log.cleaning.offset_map import OffsetMap
 from streamactors.broker.log.config import LONG_MAX
-from streamactors.broker.log.data_folder import DataFolder
+from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.segments.scan import read_batch, walk_batches
 from streamactors.broker.log.segments.segment import Segment

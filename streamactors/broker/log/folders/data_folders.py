@@ -13,10 +13,10 @@ from typing import Final
 
 from streamactors.broker.errors import BrokerStartError, StorageError
 from streamactors.broker.log import logger
-from streamactors.broker.log.data_folder import DataFolder
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.folder_ids import UNASSIGNED_FOLDER
-from streamactors.broker.log.meta_properties import MetaProperties
+from streamactors.broker.log.folders.data_folder import DataFolder
+from streamactors.broker.log.folders.folder_ids import UNASSIGNED_FOLDER
+from streamactors.broker.log.folders.meta_properties import MetaProperties
 
 METADATA_LOG: Final = "__cluster_metadata-0"
 

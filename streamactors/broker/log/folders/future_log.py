@@ -13,7 +13,7 @@ from typing import Final
 from streamactors.broker.errors import BrokerError, StorageError
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
-from streamactors.broker.log.folder_names import future_name
+from streamactors.broker.log.folders.folder_names import future_name
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_folder import COMPACTED
 from streamactors.broker.log.partition.log_loader import Checkpoints

@@ -19,8 +19,8 @@ from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import decode_offsets, encode_offsets
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.log.meta_properties import FILE_NAME as META_PROPERTIES
-from streamactors.broker.log.meta_properties import (
+from streamactors.broker.log.folders.meta_properties import FILE_NAME as META_PROPERTIES
+from streamactors.broker.log.folders.meta_properties import (
     FORMAT,
     MetaProperties,
     decode_properties,
