@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +13,9 @@ from streamactors.windows.state.ordered_store import MemoryOrderedStore, Ordered
 KEYS = st.binary(max_size=2)
 
 
+@pytest.mark.parametrize("run", [1, 3])
 @given(
-    st.lists(
+    steps=st.lists(
         st.one_of(
             st.tuples(st.just("put"), KEYS, st.integers(1, 9)),
             st.tuples(st.just("remove"), KEYS, st.none()),
@@ -22,8 +24,8 @@ KEYS = st.binary(max_size=2)
         max_size=60,
     )
 )
-def test_a_scan_gives_what_a_sorted_dict_gives(steps: list[tuple[str, bytes, object]]) -> None:
-    OrderedKeys.RUN = 3  # many runs
+def test_a_scan_gives_what_a_sorted_dict_gives(run: int, steps: list[tuple[str, bytes, object]]) -> None:
+    OrderedKeys.RUN = run  # many runs, which are often split
     try:
         store: MemoryOrderedStore[object] = MemoryOrderedStore()
         model: dict[bytes, object] = {}
