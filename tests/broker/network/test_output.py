@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker.network.output import Output, RegionTooShort
+from streamactors.broker.network.tls.tls_output import TlsOutput
 
 
 class Region:
@@ -90,3 +91,29 @@ def test_a_file_that_is_too_short_is_an_error(tmp_path: Path, pair: tuple[socket
         output.flush()
     output.discard()
     assert region.released
+
+
+class Taking:
+    """A socket whose kernel takes everything."""
+
+    def __init__(self) -> None:
+        self.taken = bytearray()
+
+    def send(self, data: bytes, flags: int = 0) -> int:
+        self.taken += data
+        return len(data)
+
+
+def test_a_tls_connection_sends_four_megabytes_in_its_turn_and_the_rest_in_the_next() -> None:
+    for parts, turns in ((3, 1), (4, 1), (5, 2), (9, 3)):
+        sock = Taking()
+        output = TlsOutput(sock)  # type: ignore[arg-type]
+        content = [bytes([number]) * (1 << 20) for number in range(parts)]
+        output.extend(content)
+        made = [output.flush()]
+        while not made[-1]:
+            assert len(sock.taken) >= len(made) * (4 << 20)
+            made.append(output.flush())
+        assert len(made) == turns
+        assert bytes(sock.taken) == b"".join(content)
+        assert output.size == 0
