@@ -252,3 +252,30 @@ def test_a_session_may_begin_at_zero_and_one_with_impossible_times_is_dropped_an
         kept.store.put("a", start, end, 2)
     assert kept.metrics.dropped_late == 2
     assert list(kept.store.find("a")) == [(0, 0, 1)]
+
+
+def test_entries_come_in_ascending_order_unless_they_are_asked_for_backwards() -> None:
+    sessions = Kept(SessionStore("s", 100)).store
+    for start, end in ((0, 5), (2, 9), (1, 5)):
+        sessions.put("k", start, end, "v")
+    found = [(0, 5, "v"), (1, 5, "v"), (2, 9, "v")]
+    assert list(sessions.find("k")) == found
+    assert list(sessions.find("k", reverse=True)) == found[::-1]
+    assert [key[1:] for key, _ in sessions.items()] == [each[:2] for each in found]
+    windows = Kept(WindowStore("w", 100)).store
+    for time in (3, 1, 2):
+        windows.put("k", time, time)
+    assert [time for time, _ in windows.range("k", 0, 9)] == [1, 2, 3]
+    assert [time for time, _ in windows.range("k", 0, 9, reverse=True)] == [3, 2, 1]
+    values = Kept(KeyValueStore("v")).store
+    for key in "bca":
+        values.put(key, 1)
+    assert [key for key, _ in values.items()] == ["a", "b", "c"]
+    assert [key for key, _ in values.items(reverse=True)] == ["c", "b", "a"]
+    assert [key for key, _ in values.range("a", "c")] == ["a", "b", "c"]
+    assert [key for key, _ in values.range("a", "c", reverse=True)] == ["c", "b", "a"]
+    assert [key for key, _ in values.prefix("")] == ["a", "b", "c"]
+    assert [key[0] for key, _ in windows.items()] == ["k"] * 3
+    assert [value for _, value in windows.items()] == [1, 2, 3]
+    assert [value for _, value in windows.items(reverse=True)] == [3, 2, 1]
+    assert [key[1:] for key, _ in sessions.items(reverse=True)] == [each[:2] for each in found[::-1]]
