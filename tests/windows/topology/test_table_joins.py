@@ -231,6 +231,15 @@ def fails(*_: Any) -> Any:
             lambda t: t.table("left").join_foreign_key(t.table("right"), lambda key, value: "a", fails),
             "the joiner of key 'a' raised ValueError",
         ),
+        (lambda t: t.stream("left").join_table(t.table("right"), fails), "the joiner of key 'a' raised ValueError"),
+        (
+            lambda t: t.stream("left").join_global(t.global_table("right"), pair, key=fails),
+            "the key function of key 'a' raised ValueError",
+        ),
+        (
+            lambda t: t.stream("left").join_global(t.global_table("right"), fails, key=lambda row: "a"),
+            "the joiner of key 'a' raised ValueError",
+        ),
     ],
 )
 def test_a_function_of_a_join_that_raises_is_named_with_its_key(build: Any, says: str) -> None:
