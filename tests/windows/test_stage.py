@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from streamactors.windows import (
     compile,
 )
 from streamactors.windows.stage.stage import WindowStage
+from streamactors.windows.stage.window_logic import WindowLogic
 from tests.models.window_case import Case, cases
 from tests.stages.harness import KEY, Bench
 from tests.windows.run_case import build, plain
@@ -317,3 +319,10 @@ def test_the_snapshot_says_what_waits(timeless: ActorSystem, asked: int) -> None
         bench.send(row("a", 10))
         assert bench.logic.snapshot_state() == f"1 partitions, {max(0, 5 - asked)} results wait for demand"
         bench.cancel()
+
+
+def test_a_stage_whose_functions_are_slow_takes_single_rows() -> None:
+    logic = WindowLogic(compile(finals(RecordStream()).to_stream().blueprint))
+    logic.outlets = [SimpleNamespace(asked=1_000)]  # type: ignore[list-item]
+    logic._pace = SimpleNamespace(limit=1)  # type: ignore[assignment] # what Pace allows while calls are slow
+    assert logic.room == 1
