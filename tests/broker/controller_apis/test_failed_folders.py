@@ -22,8 +22,14 @@ def disks() -> dict[int, FailingDisk]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, disks: dict[int, FailingDisk]) -> Iterator[TwoFoldersEach]:
-    # The next regular heartbeat is far away: the controller must hear of a failure before it.
-    cluster = TwoFoldersEach(tmp_path, broker_heartbeat_interval_ms=15_000)
+    # The next regular heartbeat is far away: the controller must hear of a failure before it. A departure in order would wait for the heartbeats
+    # of the others; a broker that closes its connections is fenced at once.
+    cluster = TwoFoldersEach(
+        tmp_path,
+        broker_heartbeat_interval_ms=15_000,
+        controlled_shutdown_enable=False,
+        controller_fence_closed_connections=True,
+    )
     cluster.disks.update(disks)
     with cluster:
         yield cluster
