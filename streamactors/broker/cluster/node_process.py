@@ -54,11 +54,16 @@ class NodeProcess:
     @property
     def running(self) -> bool:
         """Whether the process exists and is not paused."""
-        return self._child is not None and not self._paused
+        return self.alive and not self._paused
 
     @property
     def alive(self) -> bool:
-        """Whether the process exists."""
+        """Whether the process exists. It can end by itself, for example when its disk is full."""
+        return self._child is not None and self._child.exit_code is None
+
+    @property
+    def started(self) -> bool:
+        """Whether a process was started that has not been killed or stopped. It may have ended by itself."""
         return self._child is not None
 
     @property
@@ -70,8 +75,10 @@ class NodeProcess:
 
     def start(self, links: Mapping[str, Any]) -> None:
         """Start the process with these cut and slow links; return when it serves clients. Raises BrokerStartError."""
-        if self._child is not None:
+        if self.alive:
             raise BrokerStartError(f"node {self.node_id} is running already")
+        if self._child is not None:
+            self.kill()
         listen = [f"{self._protocol}://{self.address}"]
         if self.controller_port is not None:
             listen.append(f"CONTROLLER://{HOST}:{self.controller_port}")

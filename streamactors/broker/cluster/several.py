@@ -168,11 +168,11 @@ class SeveralBrokers:
 
     def close(self) -> None:
         """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
-        alive = [each for each in self.nodes.values() if each.alive]
-        for node in alive:
+        started = [each for each in self.nodes.values() if each.started]
+        for node in started:
             node.kill() if self._temporary else None
-        for node in sorted(alive, key=lambda each: -each.node_id):
-            if node.alive:
+        for node in sorted(started, key=lambda each: -each.node_id):
+            if node.started:
                 node.stop()
         if self._temporary:
             shutil.rmtree(self.data_folder, ignore_errors=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -320,3 +322,14 @@ def test_an_unknown_node_is_named(three: Cluster) -> None:
     three.kill(2)
     with pytest.raises(BrokerStartError, match=r"start\(2\)"):
         three.kill(2)
+
+
+def test_a_node_whose_process_has_ended_by_itself_is_started_again(three: Cluster) -> None:
+    os.kill(three.pids[2], signal.SIGKILL)
+    wait_until(lambda: 2 not in three.pids, "the process has ended")
+    three.start(2)
+    assert set(three.pids) == ALL
+    os.kill(three.pids[3], signal.SIGKILL)
+    wait_until(lambda: 3 not in three.pids, "the process has ended")
+    three.reset()
+    assert set(three.pids) == ALL
