@@ -49,7 +49,16 @@ class _Shared:
 def _pause() -> Callable[[], None]:
     was_enabled = gc.isenabled()
     gc.disable()
-    return gc.enable if was_enabled else gc.disable
+    return _resume if was_enabled else gc.disable
+
+
+def _resume() -> None:
+    """Switch the collector on. What was created meanwhile goes to the oldest generation: the next young collection would look at all of it,
+    which takes a sixth of the time of a restore."""
+    if not gc.get_freeze_count():  # the user has frozen nothing that `unfreeze` would give back
+        gc.freeze()
+        gc.unfreeze()
+    gc.enable()
 
 
 def _look_rarely() -> Callable[[], None]:

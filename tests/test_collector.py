@@ -40,6 +40,23 @@ def test_a_collector_that_the_user_has_switched_off_stays_off() -> None:
     assert not gc.isenabled()
 
 
+def test_what_was_created_while_the_collector_rested_is_not_young() -> None:
+    with collector_paused():
+        created: list[object] = [[]]
+    assert any(each is created for each in gc.get_objects(generation=2))
+
+
+def test_what_the_user_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        with collector_paused():
+            created: list[object] = [[]]
+        assert gc.get_freeze_count()
+        assert not any(each is created for each in gc.get_objects(generation=2))
+    finally:
+        gc.unfreeze()
+
+
 def test_a_restore_rests_the_collector_and_a_failed_one_wakes_it() -> None:
     driver = TopologyDriver(lambda topics: topics.table("people", name="people"))
     driver.pipe("people", "ada", "Ada", timestamp=1)

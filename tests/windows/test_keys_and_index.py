@@ -64,9 +64,15 @@ def test_the_index_gives_back_in_order_whatever_is_put_between(
 ) -> None:
     index: CalendarQueue[int] = CalendarQueue(width)
     waiting: list[tuple[int, bytes, int]] = []
-    for number, (time, tie) in enumerate(items):
-        index.push(time, tie, number)
-        waiting.append((time, tie, number))
+    together = data.draw(st.integers(1, 4))
+    for first in range(0, len(items), together):
+        some = [(*each, first + number) for number, each in enumerate(items[first : first + together])]
+        if data.draw(st.booleans()):
+            assert index.fill(iter(some)) == len(some)
+        else:
+            for each in some:
+                index.push(*each)
+        waiting += some
         if data.draw(st.booleans()):
             assert index.first_time() == min(waiting)[0]
             assert index.pop() == min(waiting)

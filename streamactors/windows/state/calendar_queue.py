@@ -7,7 +7,7 @@ time has come."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -41,6 +41,17 @@ class CalendarQueue(Generic[T]):
             heapq.heappush(self._numbers, number)
         else:
             bucket.append((time, tie, item))
+
+    def fill(self, items: Iterable[tuple[int, bytes, T]]) -> int:
+        """Put many items, (time, tie, item) each, without a call for each; return their number."""
+        far, width, number = self._far, self._width, 0
+        for number, each in enumerate(items, 1):  # noqa: B007 - the number of the last one is that of all
+            bucket = far.get(each[0] // width)
+            if bucket is None:
+                self.push(*each)
+            else:
+                bucket.append(each)
+        return number
 
     def first_time(self) -> int:
         """Return the smallest time, NEVER if the queue is empty."""

@@ -90,13 +90,15 @@ class SessionLists:
             self._by_key.changed(session.ident, 1)
             self._by_key.reach(session.end)
 
-    def take_back(self, session: Session) -> None:
-        """Insert a session that the changelog has; it has no other one with the same times."""
-        sessions = self._by_key.get(session.ident)
-        if sessions is None:
-            self._by_key.put(session.ident, [session])
-        else:
-            insort(sessions, session, key=_times_of)
+    def take_back(self, restored: Iterable[Session]) -> None:
+        """Insert the sessions that the changelog has; no two of them have the same key and times."""
+        get, put = self._by_key.get, self._by_key.put
+        for session in restored:
+            sessions = get(session.ident)
+            if sessions is None:
+                put(session.ident, [session])
+            else:
+                insort(sessions, session, key=_times_of)
 
     def touch(self, session: Session) -> None:
         """The value of a session has changed."""

@@ -118,6 +118,9 @@ class ClosingQueue(Protocol[T]):
     def push(self, time: int, tie: bytes, item: T, /) -> None:
         """Put a window at its end."""
 
+    def fill(self, items: Iterable[tuple[int, bytes, T]], /) -> int:
+        """Put many windows, (end, bytes, window) each; return their number."""
+
     def first_time(self) -> int:
         """Return the smallest end; NEVER if there is no window."""
 

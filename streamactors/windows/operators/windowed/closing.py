@@ -59,6 +59,10 @@ class Closing(Generic[T]):
         self._count += 1
         self._queue.push(end, tie, window)
 
+    def fill(self, windows: Iterable[tuple[int, bytes, T]]) -> None:
+        """Add the windows of a restored store, (end, tie, window) each."""
+        self._count += self._queue.fill(windows)
+
     def due(self, limit: int) -> list[T]:
         """Remove the windows with end < `limit`; return those that are still in the store, in order."""
         entries = self._queue.pop_before(limit)
@@ -88,6 +92,7 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
     ) -> None:
         super().__init__(spec, env)
         self._closing = closing
+        self._suppresses = closing is not None and closing.suppresses
         self._wait = wait_ms
         self._next_sweep = NO_TIME
 
@@ -137,10 +142,11 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
     def restore(self, reader: StoreReader) -> None:
         super().restore(reader)
         if self._closing is not None:
-            limit = self.stream_time - self._wait
-            for window in self._windows():
-                if self._end_of(window) >= limit:  # else its result was emitted before the restart
-                    self._await_close(window)
+            # a window that ends before the limit was emitted before the restart
+            limit, end_of, tie_of = self.stream_time - self._wait, self._end_of, self._tie
+            self._closing.fill(
+                (end, tie_of(window), window) for window in self._windows() if (end := end_of(window)) >= limit
+            )
 
     @abstractmethod
     def _windows(self) -> Iterator[T]:
@@ -151,8 +157,14 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
         """The inclusive end of a window."""
 
     @abstractmethod
+    def _tie(self, window: T) -> bytes:
+        """The bytes that order final results of windows of the same end."""
+
     def _await_close(self, window: T) -> None:
         """Where results are final: put a window among those that will close."""
+        closing = self._closing
+        if closing is not None:
+            closing.put(self._end_of(window), self._tie(window), window)
 
     @abstractmethod
     def _sweep_store(self) -> None:

@@ -23,7 +23,7 @@ from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
 from streamactors.windows.state.session_store import Session, SessionLists, session_form, session_key, two_times
-from streamactors.windows.state.store_log import as_restored, pack_context, unpack_context
+from streamactors.windows.state.store_log import pack_context, unpack_context
 from streamactors.windows.state.stores import Stores
 
 _SEGMENT_MS: Final = 60_000  # Kafka's smallest segment of a store
@@ -108,18 +108,13 @@ class SessionOperator(InclusiveOperator[Session]):
             aggregate = self._merge(aggregate, session.value)
         return self._add(aggregate, value)
 
-    def _await_close(self, session: Session) -> None:
-        closing = self._closing
-        if closing is not None:
-            key, start, end = key_bytes(session.ident), session.start, session.end
-            tie = key + two_times(end, start) if closing.suppresses else start.to_bytes(8, "big") + key
-            closing.put(end, tie, session)
+    def _tie(self, session: Session) -> bytes:
+        key, start = key_bytes(session.ident), session.start
+        return key + two_times(session.end, start) if self._suppresses else start.to_bytes(8, "big") + key
 
     def _closing_session(self, end: int, tie: bytes) -> Session | None:
-        """Return the session that `_await_close` put there, None if it is gone."""
-        assert self._closing is not None
-        suppresses = self._closing.suppresses
-        key, start = (tie[:-16], tie[-8:]) if suppresses else (tie[8:], tie[:8])
+        """Return the session with this tie, None if it is gone."""
+        key, start = (tie[:-16], tie[-8:]) if self._suppresses else (tie[8:], tie[:8])
         return self._sessions.find(ident_of_bytes(key), int.from_bytes(start, "big"), end)
 
     def _emit(self, due: list[Session], trigger: RecordContext | None, out: list[Update]) -> None:
@@ -163,12 +158,11 @@ class SessionOperator(InclusiveOperator[Session]):
         self._sessions.reach(self._newest)
 
     def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
-        take_back, session = self._sessions.take_back, self._session
-        for fields in entries:
-            take_back(session(fields))
+        self._sessions.take_back(map(self._session, entries))
 
     def _session(self, fields: Sequence[Any]) -> Session:
         """Return the session of a changelog entry."""
         key, start, end, value, context = fields
         session = Session(self.env.identity.of(key), key, start, end, value, unpack_context(context))
-        return as_restored(session)  # type: ignore[no-any-return]
+        session.dirty, session.logged = False, True
+        return session

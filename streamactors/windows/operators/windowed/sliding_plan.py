@@ -30,10 +30,15 @@ class Pane(Cell):
         context: RecordContext | None,
         prior: Any,
     ) -> None:
-        super().__init__(key, value, timestamp, context, prior)
         self.ident = ident
+        self.key = key
         self.start = start
-        self.gone = False
+        self.value = value
+        self.timestamp = timestamp
+        self.context = context
+        self.prior = self.old = prior
+        self.dirty = True
+        self.logged = self.gone = False
 
     def __lt__(self, other: object) -> bool:
         return False
@@ -44,17 +49,16 @@ class Panes:
 
     __slots__ = ("panes", "starts")
 
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.panes: list[Pane] = []
+    def __init__(self, panes: list[Pane], starts: list[int]) -> None:
+        """`panes` in the order of their `starts`."""
+        self.panes = panes
+        self.starts = starts
 
     @classmethod
     def of(cls, panes: Iterable[Pane]) -> Panes:
         """Return panes that come in the order of their starts."""
-        found = cls()
-        found.panes = list(panes)
-        found.starts = [pane.start for pane in found.panes]
-        return found
+        found = list(panes)
+        return cls(found, [pane.start for pane in found])
 
     def __len__(self) -> int:
         return len(self.starts)

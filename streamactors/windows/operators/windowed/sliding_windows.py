@@ -24,7 +24,7 @@ from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.key_lists import KeyLists, ListForm
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
-from streamactors.windows.state.store_log import Logged, as_restored, unpack_context
+from streamactors.windows.state.store_log import Logged, unpack_context
 from streamactors.windows.state.stores import Stores, cell_key
 
 _PANES: Final = attrgetter("panes")
@@ -67,7 +67,7 @@ class SlidingOperator(InclusiveOperator[Pane]):
         panes = self._keys.get(ident)
         if panes is None:
             self.env.identity.check(ident)
-            panes = Panes()
+            panes = Panes([], [])
             self._keys.put(ident, panes)
         start: int | None = None
         try:
@@ -142,29 +142,23 @@ class SlidingOperator(InclusiveOperator[Pane]):
             self._keys.changed(pane.ident, by)
             self._keys.reach(pane.start)
 
-    def _await_close(self, pane: Pane) -> None:
-        closing = self._closing
-        if closing is not None:
-            suffix = pane.start.to_bytes(8, "big") if closing.suppresses else STORE_SUFFIX
-            closing.put(pane.start + self._difference, key_bytes(pane.ident) + suffix, pane)
+    def _tie(self, pane: Pane) -> bytes:
+        return key_bytes(pane.ident) + (pane.start.to_bytes(8, "big") if self._suppresses else STORE_SUFFIX)
 
     def _closing_pane(self, end: int, tie: bytes) -> Pane | None:
-        """Return the pane that `_await_close` put there, None if it is gone."""
-        assert self._closing is not None
-        behind = 8 if self._closing.suppresses else len(STORE_SUFFIX)
+        """Return the pane with this tie, None if it is gone."""
+        behind = 8 if self._suppresses else len(STORE_SUFFIX)
         panes = self._keys.get(ident_of_bytes(tie[:-behind]))
         return None if panes is None else panes.get(end - self._difference)
 
     def _emit(self, due: list[Pane], trigger: RecordContext | None, out: list[Update]) -> None:
-        assert self._closing is not None
-        suppresses = self._closing.suppresses
         hidden_before = self._newest - self._retention if self._kafka else -1
         for pane in due:
             start, end = pane.start, pane.start + self._difference
             if start < hidden_before:
                 continue  # a jump of time made Kafka's store hide it
             context = (trigger or pane.context) if self._kafka else pane.context
-            old = pane.old if suppresses else None
+            old = pane.old if self._suppresses else None
             out.append((pane.ident, pane.key, start, end, pane.value, old, pane.timestamp, context, True))
 
     def _kept_from(self) -> int:
@@ -211,12 +205,11 @@ class SlidingOperator(InclusiveOperator[Pane]):
         self._keys.reach(self._newest)
 
     def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
-        keys = self._keys
-        for fields in entries:
-            pane = self._pane(fields)
-            panes = keys.get(pane.ident)
+        get, put = self._keys.get, self._keys.put
+        for pane in map(self._pane, entries):
+            panes = get(pane.ident)
             if panes is None:
-                keys.put(pane.ident, Panes.of([pane]))
+                put(pane.ident, Panes([pane], [pane.start]))
             else:
                 panes.insert(pane)
 
@@ -224,5 +217,5 @@ class SlidingOperator(InclusiveOperator[Pane]):
         """Return the pane of a changelog entry."""
         key, start, value, timestamp, context, prior, old = fields
         pane = Pane(self.env.identity.of(key), key, start, value, timestamp, unpack_context(context), prior)
-        pane.old = old
-        return as_restored(pane)  # type: ignore[no-any-return]
+        pane.old, pane.dirty, pane.logged = old, False, True
+        return pane

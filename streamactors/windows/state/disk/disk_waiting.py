@@ -6,7 +6,7 @@ writes to disk belongs to this run alone and is no part of a cut."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from streamactors.windows.state.calendar_queue import NEVER
@@ -147,6 +147,13 @@ class DiskClosingQueue(Generic[T]):
 
     def push(self, time: int, tie: bytes, item: T, /) -> None:
         self._times.push(time, tie)
+
+    def fill(self, items: Iterable[tuple[int, bytes, T]], /) -> int:
+        push, count = self._times.push, 0
+        for time, tie, _ in items:
+            push(time, tie)
+            count += 1
+        return count
 
     def first_time(self) -> int:
         return self._times.first_time()
