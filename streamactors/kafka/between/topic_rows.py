@@ -10,7 +10,7 @@ from typing import Any, Final
 from streamactors.errors import StreamError
 from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.record import ConsumerRecord
-from streamactors.kafka.serdes.serdes import serde_of
+from streamactors.kafka.serdes.serdes import not_serialised, serde_of
 from streamactors.windows.record import Record, RecordContext, WindowedRecord
 
 _OWN: Final = "streamactors."
@@ -31,6 +31,7 @@ class TopicRows:
         self._topic = topic
         keys = serde_of(f"{where}: key", key).for_topic(topic, is_key=True)
         values = serde_of(f"{where}: value", value).for_topic(topic, is_key=False)
+        self._key_serde, self._value_serde = keys.name, values.name
         self._to_key, self._from_key = keys.serialize, keys.deserialize
         self._to_value, self._from_value = values.serialize, values.deserialize
 
@@ -53,16 +54,14 @@ class TopicRows:
         if timestamp <= 0:
             headers = [*(headers or ()), (_TIMESTAMP, b"%d" % timestamp)]
             timestamp = 1
-        return new_record(
-            (
-                self._topic,
-                None if value is None else self._to_value(value),
-                None if key is None else self._to_key(key),
-                partition,
-                timestamp,
-                headers,
-            )
-        )
+        part, serde, given = "key", self._key_serde, key
+        try:
+            raw_key = None if key is None else self._to_key(key)
+            part, serde, given = "value", self._value_serde, value
+            raw_value = None if value is None else self._to_value(value)
+        except Exception as error:
+            raise not_serialised(self._topic, part, given, serde, error) from error
+        return new_record((self._topic, raw_value, raw_key, partition, timestamp, headers))
 
     def write_beside(self, row: Any) -> ProducerRecord:
         """As `write`, for the partition that the row came from."""

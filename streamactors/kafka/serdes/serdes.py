@@ -191,10 +191,19 @@ def writing_function(where: str, key: Any, value: Any) -> Callable[[Any], Produc
             raw_value = None if record.value is None else functions[1](record.value)
         except Exception as error:
             serde: Any = keys if part == "key" else values
-            raise RecordError(f"topic {topic}: the {part} cannot be serialised as {serde.name}: {error}") from error
+            given = record.key if part == "key" else record.value
+            raise not_serialised(topic, part, given, serde.name, error) from error
         return record._replace(key=raw_key, value=raw_value)
 
     return write
+
+
+def not_serialised(topic: str, part: str, value: Any, serde: str, error: Exception) -> RecordError:
+    """Return the error of a serde that has raised `error` for a value. `part`: "key" or "value"."""
+    return RecordError(
+        f"topic {topic}: the {part} cannot be serialised as {serde}: {error}; it is {value!r:.80} ({type(value).__name__}): convert it before, "
+        f"or give {part}= another serde, {_CHOICES}"
+    )
 
 
 def _writing_serde(where: str, given: Any) -> Serde:

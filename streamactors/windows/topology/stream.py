@@ -47,7 +47,21 @@ class TopologyStream(WaysOut):
     _ways_out = dict.fromkeys(
         RUNS,
         'a topology runs as a whole: topics.source(stream).run_with(sink), or stream.to("topic") and topics.graph().run() over Kafka',
-    )
+    ) | {
+        "branch": "a stream may have several steps behind it: one filter(predicate) for each branch",
+        "split": "a stream may have several steps behind it: one filter(predicate) for each branch",
+        "foreach": "peek(fn) calls fn for each record",
+        "print": "peek(print) prints each record",
+        "through": 'repartition() passes the records through a topic of the topology; to("topic") and topics.stream("topic") through one of yours',
+        "left_join": 'join(…, how="left") with a stream, join_table(…, how="left") with a table',
+        "outer_join": 'join(…, how="outer") joins two streams',
+        "transform": "process(Processor, stores=[…]) sees each record and keeps state",
+        "transform_values": "process_values(Processor, stores=[…]) sees each record and keeps its key",
+        **dict.fromkeys(
+            ("count", "reduce", "aggregate", "cogroup", "windowed_by"),
+            "group the records first: group_by_key(), or group_by(fn)",
+        ),
+    }
 
     def __init__(self, topology: Topology, node: Node, *, key_changed: bool = False, windowed: bool = False) -> None:
         """`windowed`: the rows are WindowedRecords."""
@@ -370,6 +384,12 @@ class TopologyStream(WaysOut):
         """Write the records to a topic. `key`, `value`: a Serde or its name, as for Transactional.sink."""
         if not isinstance(topic, str) or not topic:
             raise BuildError(f"to: the topic is {topic!r}; give a name that is not empty")
+        for node in self.topology.nodes:
+            if isinstance(node, SinkNode) and node.topic == topic and (node.key, node.value) != (key, value):
+                raise BuildError(
+                    f"to: another stream is written to {topic!r} with key={node.key!r} and value={node.value!r}, this one with key={key!r} and "
+                    f"value={value!r}; a topic has one serde for keys and one for values: convert one of the streams, or merge both"
+                )
         self.topology.add(SinkNode(self.topology.named(None, "sink"), topic, key, value), self.node)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────

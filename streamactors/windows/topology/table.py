@@ -44,7 +44,19 @@ class TopologyTable(WaysOut):
     _ways_out = dict.fromkeys(
         RUNS,
         'a topology runs as a whole: topics.source(table).run_with(sink), or table.to("topic") and topics.graph().run() over Kafka',
-    )
+    ) | {
+        "left_join": 'join(table, fn, how="left")',
+        "outer_join": 'join(table, fn, how="outer")',
+        "transform_values": "map_values(fn) has no state; to_stream().process_values(Processor, stores=[…]) keeps some",
+        **dict.fromkeys(
+            ("map", "flat_map", "select_key", "peek", "merge", "process", "repartition"),
+            "that is a step of a stream: to_stream() emits the updates of a table",
+        ),
+        **dict.fromkeys(
+            ("count", "reduce", "aggregate", "group_by_key"),
+            "group_by(fn) groups the entries of a table by another key",
+        ),
+    }
 
     def __init__(self, topology: Topology, node: TableNode) -> None:
         self.topology = topology

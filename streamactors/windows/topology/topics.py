@@ -82,6 +82,16 @@ class TopologyTopics:
         if known is not None:
             if known.internal:
                 raise BuildError(f"{where}: {topic!r} is a repartition topic of this topology; give the stream itself")
+            for part, first, now in [
+                ("key", known.key, key),
+                ("value", known.value, value),
+                ("timestamp", known.timestamp, timestamp),
+            ]:
+                if now is not None and now != first:
+                    raise BuildError(
+                        f"{where}: the topology reads {topic!r} already, with {part}={first!r}; a topic is read once, so give {part}={now!r} where it "
+                        f"is named first, and leave it out here"
+                    )
             return known
         source = SourceNode(self.topology.named(None, "source"), topic, key=key, value=value, timestamp=timestamp)
         self.topology.sources[topic] = self.topology.add(source)

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from streamactors import BuildError
 from streamactors.codec import CodecError
+from streamactors.kafka.between.topic_rows import TopicRows
+from streamactors.kafka.errors import RecordError
 from streamactors.testing import TopologyDriver
-from streamactors.windows import KeyValueStore, Processor
+from streamactors.windows import KeyValueStore, Processor, Record, WindowedRecord
 from streamactors.windows.errors import OperatorFailed
+from streamactors.windows.topology.topics import TopologyTopics
 
 
 @pytest.mark.parametrize("answer", ["ab", "abc", None, ("a",), {"a": 1, "b": 2}])
@@ -59,3 +63,52 @@ def test_an_error_of_init_names_no_key() -> None:
 
     with pytest.raises(OperatorFailed, match=r"^step: init raised ValueError: no database"):
         TopologyDriver(lambda topics: topics.stream("s").process(Broken, name="step"))
+
+
+def test_a_topic_that_is_read_twice_has_one_serde() -> None:
+    # The second serde was ignored without a word.
+    topics = TopologyTopics()
+    topics.stream("orders", value="json")
+    topics.table("orders")  # takes the serde of the stream
+    topics.table("orders", value="json")
+    with pytest.raises(
+        BuildError, match=r"reads 'orders' already, with value='json'; .* give value='string' where it is named first"
+    ):
+        topics.table("orders", value="string")
+
+
+def test_a_topic_that_is_written_twice_has_one_serde() -> None:
+    # The second serde was ignored without a word.
+    topics = TopologyTopics()
+    stream = topics.stream("orders", value="json")
+    stream.to("all", value="json")
+    stream.filter(bool).to("all", value="json")
+    with pytest.raises(
+        BuildError, match=r"written to 'all' with key=None and value='json', this one with key=None and value='string'"
+    ):
+        stream.map_values(str).to("all", value="string")
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "value", "said"),
+    [
+        (
+            Record("ada", 1, 5),
+            "string",
+            "string",
+            r"topic counts: the value cannot be serialised as string: .*; it is 1 \(int\): convert it",
+        ),
+        (
+            Record(7, b"1", 5),
+            "string",
+            "bytes",
+            r"topic counts: the key cannot be serialised as string: .*; it is 7 \(int\): .* give key=",
+        ),
+        (Record("ada", {1}, 5), "string", "json", r"the value cannot be serialised as json: .*; it is \{1\} \(set\)"),
+        (WindowedRecord("ada", 0, 10, 1, 5), "string", "string", r"it is \(0, 10, 1\) \(tuple\)"),
+    ],
+)
+def test_a_row_that_its_serde_cannot_write_is_named(row: Any, key: str, value: str, said: str) -> None:
+    # "descriptor 'encode' for 'str' objects doesn't apply to a 'int' object"
+    with pytest.raises(RecordError, match=said):
+        TopicRows("to", "counts", key, value).write(row)
