@@ -159,11 +159,9 @@ class Hot(Generic[T]):
         return cast("tuple[bytes, T] | None", changed)
 
     def __len__(self) -> int:
-        return (
-            sum(1 for _ in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES))
-            + len(self._changed)
-            - 2 * len(self._removed)
-        )
+        changed = dict(self._changed.scan())
+        stored = sum(key[1:] not in changed for key, _ in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES))
+        return stored + sum(entry is not None for entry in changed.values())
 
     # ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────
 
