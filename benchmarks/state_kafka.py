@@ -238,6 +238,6 @@ def handover(standbys: int) -> Row:
         }
 
 
-def run() -> list[Row]:
-    """Every row of the page."""
-    return [*restart(), handover(1), handover(0)]
+def run(only: str = "") -> list[Row]:
+    """Every row of the page; with `only` = `restart` the restart alone."""
+    return restart() if only == "restart" else [*restart(), handover(1), handover(0)]

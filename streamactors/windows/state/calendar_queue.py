@@ -7,7 +7,7 @@ time has come."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -20,7 +20,7 @@ NEVER: Final = 1 << 70
 class CalendarQueue(Generic[T]):
     """`width`: milliseconds per bucket; choose a small part of the usual time between `push` and `pop`."""
 
-    __slots__ = ("_far", "_near", "_near_number", "_numbers", "_width")
+    __slots__ = ("_far", "_near", "_near_number", "_numbers", "_tie_of", "_time_of", "_untied", "_width")
 
     def __init__(self, width: int) -> None:
         self._width = max(1, width)
@@ -28,6 +28,10 @@ class CalendarQueue(Generic[T]):
         self._near_number = -(1 << 70)
         self._far: dict[int, list[tuple[int, bytes, T]]] = {}
         self._numbers: list[int] = []
+        self._untied: dict[int, list[T]] = {}
+        """Items of `fill`, in the buckets of their times."""
+        self._time_of: Callable[[T], int] | None = None
+        self._tie_of: Callable[[T], bytes] | None = None
 
     def push(self, time: int, tie: bytes, item: T) -> None:
         """Put `item` at `time`; `tie` orders items of the same time."""
@@ -38,20 +42,33 @@ class CalendarQueue(Generic[T]):
         bucket = self._far.get(number)
         if bucket is None:
             self._far[number] = [(time, tie, item)]
-            heapq.heappush(self._numbers, number)
+            if number not in self._untied:
+                heapq.heappush(self._numbers, number)
         else:
             bucket.append((time, tie, item))
 
-    def fill(self, items: Iterable[tuple[int, bytes, T]]) -> int:
-        """Put many items, (time, tie, item) each, without a call for each; return their number."""
-        far, width, number = self._far, self._width, 0
-        for number, each in enumerate(items, 1):  # noqa: B007 - the number of the last one is that of all
-            bucket = far.get(each[0] // width)
-            if bucket is None:
-                self.push(*each)
+    def fill(
+        self, items: Iterable[T], time_of: Callable[[T], int], tie_of: Callable[[T], bytes], from_time: int
+    ) -> int:
+        """Put those of the items whose times are not before `from_time`; return their number. The ties are made when a bucket becomes the first."""
+        self._time_of, self._tie_of = time_of, tie_of
+        untied, width, count = self._untied, self._width, 0
+        for item in items:
+            time = time_of(item)
+            if time < from_time:
+                continue
+            count += 1
+            number = time // width
+            bucket = untied.get(number)
+            if bucket is not None:
+                bucket.append(item)
+            elif number <= self._near_number:
+                self.push(time, tie_of(item), item)
             else:
-                bucket.append(each)
-        return number
+                untied[number] = [item]
+                if number not in self._far:
+                    heapq.heappush(self._numbers, number)
+        return count
 
     def first_time(self) -> int:
         """Return the smallest time, NEVER if the queue is empty."""
@@ -79,7 +96,7 @@ class CalendarQueue(Generic[T]):
 
     def items(self) -> Iterator[tuple[int, bytes, T]]:
         """Return all items, in no order."""
-        return chain(self._near, *self._far.values())
+        return chain(self._near, *self._far.values(), *map(self._tied, self._untied.values()))
 
     def _advance(self) -> bool:
         """Make the next bucket the near one; False if there is none. The bucket may lie far ahead of any limit, which
@@ -87,6 +104,11 @@ class CalendarQueue(Generic[T]):
         if not self._numbers:
             return False
         self._near_number = heapq.heappop(self._numbers)
-        self._near = self._far.pop(self._near_number)
+        self._near = self._far.pop(self._near_number, [])
+        self._near += self._tied(self._untied.pop(self._near_number, ()))
         heapq.heapify(self._near)
         return True
+
+    def _tied(self, items: Iterable[T]) -> list[tuple[int, bytes, T]]:
+        time_of, tie_of = self._time_of, self._tie_of
+        return [(time_of(item), tie_of(item), item) for item in items] if time_of and tie_of else []

@@ -118,8 +118,10 @@ class ClosingQueue(Protocol[T]):
     def push(self, time: int, tie: bytes, item: T, /) -> None:
         """Put a window at its end."""
 
-    def fill(self, items: Iterable[tuple[int, bytes, T]], /) -> int:
-        """Put many windows, (end, bytes, window) each; return their number."""
+    def fill(
+        self, items: Iterable[T], time_of: Callable[[T], int], tie_of: Callable[[T], bytes], from_time: int, /
+    ) -> int:
+        """Put those windows whose ends are not before `from_time`; return their number. End and bytes of a window never change."""
 
     def first_time(self) -> int:
         """Return the smallest end; NEVER if there is no window."""

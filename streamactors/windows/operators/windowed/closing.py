@@ -59,9 +59,11 @@ class Closing(Generic[T]):
         self._count += 1
         self._queue.push(end, tie, window)
 
-    def fill(self, windows: Iterable[tuple[int, bytes, T]]) -> None:
-        """Add the windows of a restored store, (end, tie, window) each."""
-        self._count += self._queue.fill(windows)
+    def fill(
+        self, windows: Iterable[T], end_of: Callable[[T], int], tie_of: Callable[[T], bytes], ends_from: int
+    ) -> None:
+        """Add those windows of a restored store that end at `ends_from` or later."""
+        self._count += self._queue.fill(windows, end_of, tie_of, ends_from)
 
     def due(self, limit: int) -> list[T]:
         """Remove the windows with end < `limit`; return those that are still in the store, in order."""
@@ -142,11 +144,8 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
     def restore(self, reader: StoreReader) -> None:
         super().restore(reader)
         if self._closing is not None:
-            # a window that ends before the limit was emitted before the restart
-            limit, end_of, tie_of = self.stream_time - self._wait, self._end_of, self._tie
-            self._closing.fill(
-                (end, tie_of(window), window) for window in self._windows() if (end := end_of(window)) >= limit
-            )
+            limit = self.stream_time - self._wait  # a window that ends before it was emitted before the restart
+            self._closing.fill(self._windows(), self._end_of, self._tie, limit)
 
     @abstractmethod
     def _windows(self) -> Iterator[T]:

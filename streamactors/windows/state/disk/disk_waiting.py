@@ -148,11 +148,15 @@ class DiskClosingQueue(Generic[T]):
     def push(self, time: int, tie: bytes, item: T, /) -> None:
         self._times.push(time, tie)
 
-    def fill(self, items: Iterable[tuple[int, bytes, T]], /) -> int:
+    def fill(
+        self, items: Iterable[T], time_of: Callable[[T], int], tie_of: Callable[[T], bytes], from_time: int, /
+    ) -> int:
         push, count = self._times.push, 0
-        for time, tie, _ in items:
-            push(time, tie)
-            count += 1
+        for item in items:
+            time = time_of(item)
+            if time >= from_time:
+                push(time, tie_of(item))
+                count += 1
         return count
 
     def first_time(self) -> int:
