@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker.wire import WireClient
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.mixed_cluster import OURS, THEIRS, Mixed, wait_until
 
@@ -156,3 +157,19 @@ def test_the_tool_raises_kraft_version(mixed: TwoFoldersEach) -> None:
     mixed.create("after", [OURS, THEIRS])
     assert mixed.write("after", range(10)) == list(range(10))
     mixed.await_partition("after", OURS, {THEIRS, OURS})
+    levels: dict[str, int] = {}
+
+    def named() -> bool:
+        levels.update((each, _level(each, "kraft.version")) for each in (mixed.theirs.address, mixed.ours.address))
+        return set(levels.values()) == {1}
+
+    wait_until(named, lambda: f"kraft.version as the brokers name it: {levels}")
+
+
+def _level(address: str, feature: str) -> int:
+    """Return the level of a feature in ApiVersions of a broker, 0 if it names none."""
+    host, _, port = address.rpartition(":")
+    with WireClient(host, int(port)) as client:
+        body = {"client_software_name": "test", "client_software_version": "1"}
+        found = {each.name: each.max_version_level for each in client.call(18, 4, body).finalized_features}
+    return found.get(feature, 0)
