@@ -30,7 +30,8 @@ from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.start import Key, LogStart
 from streamactors.broker.log.upkeep import Upkeep
 
-HARMLESS_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, None})
+FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+HARMLESS_ERRORS: Final = frozenset({*FULL_ERRORS, errno.EMFILE, errno.ENFILE, None})
 """Errors of a full disk, and of a process with too many open files. The log refuses appends, but its folder has not failed."""
 
 
@@ -212,13 +213,14 @@ class LogManager:
         like: PartitionLog | None = None,
         directory_id: uuid.UUID | None = None,
     ) -> PartitionLog:
-        """Create an empty log, in the folder with this id if there is one. `like` is another new log of the topic, see
+        """Create an empty log, in the folder with this id if there is one and its disk is not full. `like` is another new log of the topic, see
         `PartitionLog.create`. Raises StorageError."""
         known = self._logs.get((topic, partition))
         if known is not None:
             raise StorageError(f"{topic}-{partition} already exists in {known.directory.parent}")
+        full: set[Path] = set()
         while True:
-            folder = self.folders.place(topic, partition, directory_id, self._counts)
+            folder = self.folders.place(topic, partition, directory_id, self._counts, full)
             path = folder.path / f"{topic}-{partition}"
             try:
                 log = PartitionLog.create(
@@ -234,7 +236,13 @@ class LogManager:
                 )
                 break
             except OSError as error:
-                if not self.failed(folder, error) or folder is self.folders.first:
+                has_failed = self.failed(folder, error)
+                if error.errno in FULL_ERRORS and folder.path not in full:  # the metadata log has no other folder
+                    full.add(folder.path)
+                    another = any(each.path not in full for each in self.folders.usable)
+                else:
+                    another = has_failed and folder is not self.folders.first
+                if not another:
                     raise StorageError(f"cannot create {path}: {error.strerror or error}") from error
         self._watch(log, folder)
         with self._logs_lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from streamactors.broker.log.folders.folder_names import parse_folder
 from streamactors.broker.log.folders.meta_properties import decode_properties
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from tests.broker.failing_folder import FailingDisk
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.data_folder import append, crash
 from tests.broker.log.forgetful_disk import ForgetfulDisk
@@ -304,3 +306,14 @@ def test_a_thousand_idle_partitions_cost_no_descriptor(start: Callable[..., LogM
         logs.create("t", partition, TOPIC_ID, LogConfig())
     assert len(os.listdir("/proc/self/fd")) <= before + 2
     assert len(logs.logs()) == 1000
+
+
+def test_the_metadata_log_is_made_in_no_other_folder(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    folders = (tmp_path / "a", tmp_path / "b")
+    logs = LogManager(folders[0], others=folders[1:], default_config=LogConfig(), clock_ms=lambda: NOW_MS, disk=disk)
+    logs.open()
+    disk.fail(folders[0], errno.ENOSPC)
+    with pytest.raises(StorageError, match="No space left"):
+        logs.create("__cluster_metadata", 0, None, LogConfig())
+    logs.close()

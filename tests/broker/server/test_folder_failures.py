@@ -130,6 +130,16 @@ def test_a_full_folder_has_not_failed(two: TwoFolders) -> None:
         assert fetched(client, "in-1", 1) == (0, 1)
 
 
+def test_a_new_partition_is_made_in_a_folder_with_room(two: TwoFolders) -> None:
+    # The folder with the fewest partitions was chosen although its disk was full, and the topic was refused.
+    with two.start() as live, live.client() as client:
+        two.disk.fail(two.folders[1], errno.ENOSPC)
+        live.create_topic("new", partitions=3)
+        assert (len(partitions_in(two.folders[0])), len(partitions_in(two.folders[1]))) == (3, 0)
+        assert [produced(client, "new", each) for each in range(3)] == [0, 0, 0]
+        assert live.node.logs.folders.failed_ids == ()
+
+
 def test_a_new_partition_is_made_in_a_folder_that_works(two: TwoFolders) -> None:
     with two.start() as live:
         two.disk.fail(two.folders[1])

@@ -6,7 +6,7 @@ one with the fewest partitions. Rules: Apache Kafka's log.dirs, KIP-112 and KIP-
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -147,15 +147,20 @@ class Folders:
         return all(each.directory_id != directory_id for each in self.working)
 
     def place(
-        self, topic: str, partition: int, directory_id: uuid.UUID | None, partitions: Mapping[Path, int]
+        self,
+        topic: str,
+        partition: int,
+        directory_id: uuid.UUID | None,
+        partitions: Mapping[Path, int],
+        full: Container[Path] = (),
     ) -> DataFolder:
-        """Return the folder for a new partition. `partitions` is how many each folder has.
+        """Return the folder for a new partition. `partitions` is how many each folder has; `full` are the folders without room.
 
         Raises StorageError if the partition may be in a folder that has failed: a new log would be empty."""
         if len(self.all) == 1 or f"{topic}-{partition}" == METADATA_LOG:
             return self.first
         asked = self.preferred.pop((topic, partition), None)
-        usable = self.usable
+        usable = [each for each in self.usable if each.path not in full]
         for folder in usable:
             if folder.path == asked or (
                 asked is None and directory_id is not None and folder.directory_id == directory_id
