@@ -189,6 +189,8 @@ class Controller:
 
     def leave(self) -> None:
         """Move the leaderships of this broker to others, before it stops and its cluster has no controller. Blocks."""
+        if self.broken:
+            return  # it can write nothing any more
         call_on(self._dispatcher, lambda: self._in_turn(self._leave))
         give_up = time.monotonic() + LEAVE_WITHIN_S
         while not call_on(self._dispatcher, self._known_to_all) and time.monotonic() < give_up:
@@ -343,7 +345,8 @@ class Controller:
                 raise  # the change is committed, and the broker cannot follow it
             # The records may or may not be on disk, so no later command may follow them. A restart reads the disk.
             self._drop(self._change)
-            self.halted(error)
+            if self._broken is None:
+                self.halted(error)
             assert self._broken is not None
             raise self._broken from error
 

@@ -160,8 +160,11 @@ class Duties:
         self._replicas[fetch.replica] = Replica(fetch.replica, directory_id, fetch.offset, now_ms, caught_up_ms)
 
     def _check(self) -> None:
-        self._fence_the_silent()
-        self._balance_leaders()
+        try:
+            self._fence_the_silent()
+            self._balance_leaders()
+        except BrokerError as error:
+            _log.warning("a change of sessions or leaders cannot be written: %s", error)  # the next check tries again
         wait_ms, end_ms = self._check_ms, self._sessions.next_end_ms
         if end_ms is not None:
             wait_ms = min(wait_ms, max(end_ms - self._now_ms(), SHORTEST_CHECK_MS))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,12 @@ from tests.broker.server.three_controllers import ThreeControllers
 from tests.broker.wire import wait_until
 
 METADATA = "__cluster_metadata-0"
+
+
+def topic(name: str, replicas: list[int]) -> dict[str, Any]:
+    assignments = [{"partition_index": 0, "broker_ids": replicas}]
+    asked = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": assignments, "configs": ()}
+    return {"topics": [asked], "timeout_ms": 30_000}
 
 
 def created(live: LiveBroker, name: str) -> bool:
@@ -67,6 +74,25 @@ def test_a_broker_that_cannot_store_the_metadata_ends(tmp_path: Path) -> None:
         disk.broken.clear()
         cluster.join(3)
         assert "orders" in cluster.brokers[3].node.metadata.image.topics
+
+
+def test_the_only_controller_of_a_cluster_ends_without_a_traceback(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = ThreeBrokers(tmp_path, controlled_shutdown_enable=False)
+    cluster.disks[1] = disk = FailingDisk()
+    with cluster:
+        failures = cluster.brokers[1].broker.failures
+        with cluster.brokers[1].client() as client, cluster.brokers[1].client() as other:
+            assert client.call(19, 7, topic("led", [1, 2])).topics[0].error_code == 0
+            cluster.await_partition("led", lambda each: set(each.isr) == {1, 2}, "both are in sync")
+            disk.fail(tmp_path / "1" / METADATA, errno.ENOSPC)
+            client.send(19, 7, topic("refused", [2]))
+            wait_until(lambda: failures.ended is not None, "the controller ends")
+            assert other.closed_by_peer()
+        assert str(failures.ended).startswith("node 1 ends, because it cannot follow the metadata log: ")
+        cluster.stop(1)
+    assert [each.getMessage() for each in caplog.records if each.exc_info is not None] == []
 
 
 def test_a_node_on_its_own_serves_what_it_can(tmp_path: Path) -> None:
