@@ -11,11 +11,13 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streamactors import ActorSystem, Keep, RestartSettings, Sink, Source, VirtualClock
+from streamactors.stages.batches.sql import _Writer
 
 QUICK = RestartSettings("1ms", "2ms", max_restarts=3)
 
@@ -230,3 +232,24 @@ def test_a_row_without_a_column_and_a_connection_of_no_module_are_named(tmp_path
         Source.single((1, 2)).run_with(
             Sink.to_sql_table(lambda: sqlite3.connect(tmp_path / "db"), "prices", ["a", "b"])
         ).result(10)
+
+
+def test_the_end_of_a_stream_does_not_wait_for_what_is_being_written():
+    begun, gate = threading.Event(), threading.Event()
+
+    class Slow:
+        def __getattr__(self, name):
+            return lambda *_: self
+
+        def executemany(self, *_):
+            begun.set()
+            assert gate.wait(10)
+
+    stage = SimpleNamespace(label="to_sql", connect=Slow, rows=list, statement=lambda connection: "insert")
+    writer = _Writer(stage)
+    written = writer.write([1])
+    assert begun.wait(10)
+    writer.close()
+    assert not written.done(), "close has waited for the write"
+    gate.set()
+    assert written.result(10) is None
