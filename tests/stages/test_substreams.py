@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Directive, Flow, Keep, Sink, Source, TooManySubstreams
 from streamactors.errors import BuildError
+from streamactors.stages.substreams.flat_map import FlatMapMerge
 from streamactors.testing import TestSink, TestSource
+from tests.stages.harness import Bench
 
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 ELEMENTS = st.lists(st.integers(0, 40), max_size=60)
@@ -266,3 +268,12 @@ def test_ten_thousand_substreams_leave_nothing_behind(system):
 def test_wrong_arguments_are_refused_at_the_line_that_wrote_them(arguments, options):
     with pytest.raises(BuildError, match="group_by"):
         Source.range(3).group_by(*arguments, **options)
+
+
+@pytest.mark.parametrize("breadth", [2, 3, 4])
+def test_inner_sources_take_turns_however_little_is_asked_for(timeless: ActorSystem, breadth: int) -> None:
+    with Bench(timeless, FlatMapMerge(breadth, lambda x: Source.repeat(x))) as bench:
+        bench.send(*range(breadth))
+        for _ in range(3 * breadth):
+            bench.request(1)
+        assert bench.received == [*range(breadth)] * 3
