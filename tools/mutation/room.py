@@ -55,7 +55,11 @@ class Room:
         """Run the tests that run the changed function, nearest and shortest first, at most `limit_s` of them."""
         original = (self.folder / mutant.file).read_text()
         text = text_with(mutant, original)
-        tests = self._who.of(mutant.file, mutant.function) or without_functions(self._who, mutant.file, self.folder)
+        tests = self._who.of(mutant.file, mutant.function) or of_users(self._who, mutant.file, self.folder)
+        if not mutant.function:  # a table may be read by tests that run no function of its file
+            tests = list(
+                {test.name: test for test in (*tests, *nearest_by_name(self._who, mutant.file, self.folder))}.values()
+            )
         batches = batches_of(tests, mutant.file, self.folder, limit_s)
         run = 0
         kind = "cold" if not mutant.function or self._who.runs_at_import(mutant.file, mutant.function) else "hot"
@@ -194,12 +198,14 @@ def _imports(root: Path, file: str, test: str) -> bool:
     return re.search(imports, (root / test).read_text()) is not None
 
 
-def without_functions(who: WhoRuns, file: str, root: Path) -> list[Test]:
-    """Return the tests for a file of which no test runs a function, for example a table of settings: those of files named after it or
-    importing it, and those that run a file of the product that imports it."""
+def of_users(who: WhoRuns, file: str, root: Path) -> list[Test]:
+    """Return the tests that run a file of the product that imports this one, of which no test runs a function."""
     users = (
         path for path in (root / "streamactors").rglob("*.py") if _imports(root, file, str(path.relative_to(root)))
     )
-    found = {test.name: test for path in users for test in who.of(str(path.relative_to(root)), "")}
-    near = (test for test in who.tests.values() if "::" in test.name and distance(test.file, file, root) <= 1)
-    return list((found | {test.name: test for test in near}).values())
+    return list({test.name: test for path in users for test in who.of(str(path.relative_to(root)), "")}.values())
+
+
+def nearest_by_name(who: WhoRuns, file: str, root: Path) -> list[Test]:
+    """Return the tests of files that are named after a file of the product, or import it."""
+    return [test for test in who.tests.values() if "::" in test.name and distance(test.file, file, root) <= 1]

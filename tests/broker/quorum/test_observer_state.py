@@ -50,6 +50,7 @@ def test_during_an_election_the_bootstrap_servers_are_asked_in_turn_with_a_growi
         effects = state.answered(fetch, Fetched(ErrorCode.FENCED_LEADER_EPOCH, -1, 7), EMPTY)
         waits += [effect.delay_ms for effect in effects if isinstance(effect, Wait)]
     assert asked[:4] == [A, B, A, B]
+    assert len(waits) == 9, "an answer that names no leader is followed by a wait, also the first one of an epoch"
     assert waits == sorted(waits)
     assert waits[-1] == LAST_BACKOFF_MS
 
@@ -89,6 +90,8 @@ def test_a_snapshot_or_a_truncation_comes_before_everything_else_in_the_answer()
     assert state.answered(fetch, answer, EMPTY) == [Append(b"x"), Commit(90)]
     answer = Fetched(NONE, 3, 5, high_watermark=90, records=b"x", diverging=(4, 80))
     assert state.answered(fetch, answer, EMPTY) == [Truncate(4, 80)]
+    answer = Fetched(NONE, 3, 5, records=b"x", diverging=(0, 0))  # the leader has none of the records
+    assert state.answered(fetch, answer, EMPTY) == [Truncate(0, 0)]
 
 
 def test_a_node_of_another_cluster_ends_the_observer() -> None:
