@@ -21,16 +21,11 @@ SIZE_S = 100
 LATE_S = 600
 
 
-@pytest.fixture(scope="module")
-def topic(cluster: Any) -> str:
-    topic = new_topic()
-    write_rows(cluster, topic, rows_of(12))
-    return topic
-
-
 @pytest.fixture
-def frame(spark: Any, cluster: Any, topic: str) -> Any:
-    """The topic as a streaming DataFrame, several batches long; the time of a row is in seconds."""
+def frame(spark: Any, cluster: Any) -> Any:
+    """A topic as a streaming DataFrame, several batches long; the time of a row is in seconds."""
+    topic = new_topic()  # one for each query: its group's offsets say where the next query begins
+    write_rows(cluster, topic, rows_of(12))
     rows = records_of(cluster, topic, until=None).map(
         lambda record: (record.key, record.value, datetime.fromtimestamp(record.timestamp, UTC))
     )
