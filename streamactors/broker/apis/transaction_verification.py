@@ -75,11 +75,15 @@ def check_transactional(
     version: int,
     verified: Errors = NOT_ASKED,
 ) -> None:
-    """Raise Refusal unless the partition is part of the batch's open transaction. `verified` has the answers of another broker."""
+    """Raise Refusal unless the partition is part of the batch's open transaction. `verified` has the answers of another broker.
+
+    A broker that does not lead the partition asks nobody: the append refuses the batch, with the error that sends the client to the leader."""
     if transactional_id is None:
         raise Refusal(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records came without a transactional id"
         )
+    if not partition.is_leader:
+        return
     if len(records) < _PRODUCER_AT + _PRODUCER.size or not node.config.transaction_partition_verification_enable:
         return
     producer_id, producer_epoch = _PRODUCER.unpack_from(records, _PRODUCER_AT)
