@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.windows.definitions.aggregator import as_values, snapshot
+from streamactors.windows.definitions.aggregator import as_values, counting, snapshot
 
 
 class Colour(Enum):
@@ -54,3 +54,11 @@ def test_a_function_of_the_user_gets_an_aggregate_of_its_own() -> None:
     add = as_values(lambda aggregate, value: aggregate.append(value) or aggregate)
     assert add(held, 2) == [1, 2]
     assert held == [1]
+
+
+def test_a_count_adds_one_for_each_row_and_the_counts_of_merged_sessions() -> None:
+    count = counting()
+    assert count.init() == 0
+    assert count.add(count.add(count.init(), None), "x") == 2
+    assert count.merge is not None
+    assert count.merge(2, 3) == 5
