@@ -1,9 +1,9 @@
-"""A random topology that is restarted at any time gives what it gives without restarts, restored from its changelogs and from disk."""
+"""A random topology that is restarted, or dies, at any time gives what it gives without restarts, restored from its changelogs and from disk."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.store_log import Change
 from streamactors.windows.topology.topics import TopologyTopics, topology_factory
 from tests.models.topology_case import TopologyCase, build
 from tests.models.topology_draw import topology_cases
@@ -47,8 +48,11 @@ def compare(case: TopologyCase, semantics: Any, data: st.DataObject, path: Path,
     stores = factory().stores
     entries: dict[Any, Any] = {}
 
-    def opened() -> tuple[TaskDisk, WindowTask]:
+    def opened(lost: Iterable[Change] = ()) -> tuple[TaskDisk, WindowTask]:
+        """Open the disk, and read from the changelog what it lacks."""
         disk = TaskDisk(Rocks(path, memory), stores, time_first=factory.time_first)
+        for store, key, value in lost:
+            disk.replay(store, [(key, value)], 1)
         return disk, factory.restored(IDENTITY, (), DiskStores(disk, lambda: 1))
 
     disk, on_disk = opened()
@@ -63,14 +67,15 @@ def compare(case: TopologyCase, semantics: Any, data: st.DataObject, path: Path,
             assert given_by(on_disk, [row]) == expected
             if isinstance(expected, tuple):
                 return
-            step = data.draw(st.sampled_from(["nothing", "nothing", "commit", "restart"]))
+            step = data.draw(st.sampled_from(["nothing", "nothing", "commit", "restart", "crash"]))
             if step != "nothing":
-                on_disk.changes()
-                disk.commit()
+                cut = on_disk.changes()
                 entries |= {(change.store, change.key): change for change in in_memory.changes()}
-            if step == "restart":
+                if step != "crash":  # else the process dies before the cut is on disk, and the changelog has it
+                    disk.commit()
+            if step in ("restart", "crash"):
                 disk.close()
-                disk, on_disk = opened()
+                disk, on_disk = opened(cut if step == "crash" else ())
                 in_memory = factory.restored(IDENTITY, [each for each in entries.values() if each.value is not None])
         assert on_disk.end_of_input() == in_memory.end_of_input() == uninterrupted.end_of_input()
     finally:
