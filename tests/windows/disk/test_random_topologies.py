@@ -97,7 +97,7 @@ def test_a_restarted_topology_gives_what_it_gives_without_restarts(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
-@settings(max_examples=1_500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=topology_cases(max_rows=25, max_steps=7), semantics=st.sampled_from(["strict", "kafka"]), data=st.data())
 def test_a_restarted_topology_gives_what_it_gives_without_restarts_at_length(
     case: TopologyCase,
