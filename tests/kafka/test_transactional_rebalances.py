@@ -98,14 +98,13 @@ def test_a_transaction_refused_for_a_stale_membership_is_written_again(
     caplog.set_level("INFO", "streamactors.kafka")
     cluster.create_topic("stale", partitions=2)
     cluster.create_topic("stale-out", partitions=2)
-    genuine, first, stale = ConsumerActor.group_metadata, [], []
+    genuine, first, stale = StreamProducer.send_offsets, [], []
 
-    def group_metadata(actor):
-        current = genuine(actor)
-        first.append(current)
-        return first[0] if stale and stale.pop() else current
+    def send_offsets(producer, offsets, group, timeout_s):
+        first.append(group)
+        genuine(producer, offsets, first[0] if stale and stale.pop() else group, timeout_s)
 
-    monkeypatch.setattr(ConsumerActor, "group_metadata", group_metadata)
+    monkeypatch.setattr(StreamProducer, "send_offsets", send_offsets)
     send(cluster, "stale", range(100), 2)
     control, done = copy(cluster, settings, "stale", "stale-out", "stale-1").run(system)
     wait_for(lambda: set(committed("stale", 2).values()) == {50})

@@ -27,7 +27,7 @@ def system():
 
 
 def run(stream, system):
-    return stream.run_with(Sink.to_list(), system).result(10)
+    return stream.run_with(Sink.to_list(), system).result(60)
 
 
 def chunked(elements, size):
