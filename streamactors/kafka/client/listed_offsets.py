@@ -1,7 +1,8 @@
 """Asks for offsets of partitions whose leaders may have died.
 
 librdkafka sends the request to the leader that it knows and waits for the whole timeout. If that broker is its only connection, it also asks that
-broker for the new leader. So each attempt has a short timeout, and the next attempt has a new client, which connects to any of the brokers."""
+broker for the new leader. So the first attempt has a short timeout, and the next attempt has a new client, which connects to any of the brokers. Each
+attempt has twice the time of the one before: a broker that is slow, and not dead, answers the second one."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck
 from streamactors.kafka.subscriptions import TopicPartition
 
 ATTEMPT_S: Final = 2.5
-"""How long a leader is waited for before its partitions are looked up again."""
+"""How long a leader is waited for before its partitions are looked up again, at first."""
+_LAST_S: Final = 1.0
+"""With less time left there is no further attempt."""
 _AGAIN_S: Final = 0.2
 _PASSING: Final = (
     ck.KafkaError._TIMED_OUT,
@@ -36,20 +39,22 @@ def listed_offsets(
     """Return the answers of ListOffsets. `asked`: an OffsetSpec for each partition. `again` makes another client, which asks for the partitions
     whose leaders did not answer; None: ask once."""
     give_up = time.monotonic() + REQUEST_TIMEOUT_MS / 1_000
+    attempt_s = ATTEMPT_S
     found: Listed = {}
     left = dict(asked)
     while True:
         wanted = {ck.TopicPartition(*key): spec for key, spec in left.items()}
         for partition, future in client.list_offsets(
-            wanted, isolation_level=isolation, request_timeout=ATTEMPT_S
+            wanted, isolation_level=isolation, request_timeout=attempt_s
         ).items():
             key = TopicPartition(partition.topic, partition.partition)
             try:
-                found[key] = _named(answer(future, ATTEMPT_S).offset)
+                found[key] = _named(answer(future, attempt_s).offset)
             except ck.KafkaException as error:
                 found[key] = error
         left = {key: spec for key, spec in left.items() if _passes(found[key])}
-        if not left or again is None or time.monotonic() + ATTEMPT_S > give_up:
+        attempt_s = min(2 * attempt_s, give_up - time.monotonic() - _AGAIN_S)
+        if not left or again is None or attempt_s < _LAST_S:
             return found
         time.sleep(_AGAIN_S)
         client = again()
