@@ -53,6 +53,8 @@ class Helpers:
         """Call `fn()` on a helper thread, then `then(outcome)` on the data plane, unless the broker has stopped."""
 
         def deliver(future: Future[T]) -> None:
+            if future.cancelled():
+                return  # the broker stops, and the function was never called
             error = future.exception()
             outcome: HelperOutcome[T] = (
                 HelperOutcome(error=error) if error is not None else HelperOutcome(value=future.result())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.broker.helpers import HelperOutcome, Helpers
+from streamactors.broker.helpers import _THREADS, HelperOutcome, Helpers
 
 
 @pytest.fixture
@@ -59,3 +61,38 @@ def test_nothing_comes_back_to_a_data_plane_that_has_ended(data_plane: Dispatche
     go_on.set()
     helpers.stop()
     assert seen == []
+
+
+def test_a_stop_says_nothing_of_the_functions_that_it_drops(
+    data_plane: Dispatcher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a node whose disk was full ended -> a traceback of CancelledError for each function that still waited
+    helpers, go_on, begun = Helpers(data_plane), threading.Event(), threading.Semaphore(0)
+    called: list[int] = []
+
+    def work() -> None:
+        begun.release()
+        go_on.wait(60)
+
+    submitted: list[Future[Any]] = []
+    submit = helpers._pool.submit
+
+    def noted(fn: Callable[[], Any]) -> Future[Any]:
+        submitted.append(submit(fn))
+        return submitted[-1]
+
+    monkeypatch.setattr(helpers._pool, "submit", noted)
+    for _ in range(_THREADS):
+        helpers.run(work, lambda _: None)
+    for _ in range(_THREADS):
+        assert begun.acquire(timeout=60)
+    helpers.run(lambda: called.append(1), lambda _: None)
+    stopping = threading.Thread(target=helpers.stop)
+    stopping.start()
+    while not submitted[-1].cancelled():
+        stopping.join(0.01)
+    go_on.set()
+    stopping.join(60)
+    assert not stopping.is_alive()
+    assert called == []
+    assert caplog.text == ""

@@ -27,6 +27,7 @@ from streamactors.broker.apis.transaction_verification import (
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
+from streamactors.broker.network.connection import Mute
 from streamactors.broker.network.output import Part
 from streamactors.broker.protocol.produce import (
     PartitionProduced,
@@ -84,17 +85,25 @@ def handle(request: Request) -> ProduceResponse | Later:
 
 
 def _verify_first(request: Request, message: ProduceRequest, asked: list[Asked]) -> Later:
-    """Ask the broker that coordinates the transaction, then append. The records are copied: the frame does not outlive this call."""
+    """Ask the broker that coordinates the transaction, then append. The records are copied: the frame does not outlive this call.
+
+    The next request of the connection waits. It may have the next batch of a partition that is not asked for, and would be appended first."""
     topics = [
         (name, topic_id, [(index, records and memoryview(bytearray(records))) for index, records in wanted])
         for name, topic_id, wanted in message.topics
     ]
     request.message = kept = message._replace(topics=topics)
 
+    connection = request.connection
+    connection.mute(Mute.HANDLER)
+
     @request.answer_with
     def verified(answers: list[Errors]) -> ProduceResponse | None:
         errors = {where: error for each in answers for where, error in each.items()}
-        answer = _append(request, kept, None, errors)
+        try:
+            answer = _append(request, kept, None, errors)
+        finally:
+            connection.unmute(Mute.HANDLER)
         return None if isinstance(answer, Later) else answer
 
     transactions = request.node.transactions

@@ -178,6 +178,25 @@ def test_an_answer_that_is_older_than_the_marker_does_not_count(
     assert errors_of(producer.leader.receive()[1]) == [E.INVALID_TXN_STATE]
 
 
+def test_a_request_behind_one_that_waits_for_the_coordinator_waits_too(
+    cluster: ThreeBrokers, producer: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # {0: sequence 1, 1: sequence 0} waited, because 1 was new -> {0: sequence 2} was not asked for, came first, and was out of order
+    assert producer.add(TOPIC, 0) == [E.NONE]
+    assert producer.write(b"0", 0) == E.NONE
+    while producer.add(TOPIC, 1) != [E.NONE]:
+        pass
+    held = Held(monkeypatch)
+    both = producer.body(b"1", 1)
+    both["topic_data"][0]["partition_data"] += producer.body(b"b", 0, partition=1)["topic_data"][0]["partition_data"]
+    producer.leader.send(0, 11, both)
+    producer.leader.send(0, 11, producer.body(b"2", 2))
+    wait_until(lambda: bool(held.answers), "the coordinator has answered")
+    held.let_go(cluster)
+    assert errors_of(producer.leader.receive()[1]) == [E.NONE, E.NONE]
+    assert errors_of(producer.leader.receive()[1]) == [E.NONE]
+
+
 def test_offsets_that_come_after_the_end_of_their_transaction_are_refused(
     cluster: ThreeBrokers, producer: Elsewhere
 ) -> None:
