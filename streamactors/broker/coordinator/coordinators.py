@@ -20,7 +20,6 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.helpers import HelperOutcome
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.records.batch import RecordBatch
-from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
 
@@ -65,6 +64,8 @@ class Coordinators(Generic[S]):
         self._partitions = partitions
         self._kind = kind
         self._coordinators: dict[int, _Coordinator[S]] = {}
+        self._loads: dict[int, object] = {}
+        """The newest reading of each partition."""
         self._timers: dict[type, Timer] = {}
         self._count = 0  # partitions of the topic; 0 while it does not exist
 
@@ -186,6 +187,7 @@ class Coordinators(Generic[S]):
             return  # the topic was deleted: the coordinator resigns
         log = partition.log
         start, end = log.log_start_offset, log.end_offset
+        self._loads[index] = this_load = object()
         if start == end:
             cell.tell(Loaded(self._kind.fold((), cell.name)))
             cell.tell(Confirmed())
@@ -199,16 +201,18 @@ class Coordinators(Generic[S]):
                 return
             _log.info("%s: offsets %d to %d read in %.0f ms", cell.name, start, end, clock.now_ms() - began_ms)
             cell.tell(Loaded(outcome.value))
-            self._confirm(partition, end, cell)
+            confirm()
+
+        def confirm() -> None:
+            """Tell the coordinator when everything that it has read is committed. A new leader may have read more."""
+            if self._loads[index] is not this_load:
+                return  # the log was read again since, further
+            if partition.high_watermark >= end:
+                cell.tell(Confirmed())
+            elif partition.is_leader:
+                self._runtime.data_plane.call_later(CONFIRM_MS, confirm)
 
         self._runtime.helpers.run(lambda: self._kind.fold(log.reader.replay(start, end), cell.name), loaded)
-
-    def _confirm(self, partition: HostedPartition, end: int, cell: Cell) -> None:
-        """Tell a coordinator when everything that it has read is committed. A new leader may have read more."""
-        if partition.high_watermark >= end:
-            cell.tell(Confirmed())
-        elif partition.is_leader:
-            self._runtime.data_plane.call_later(CONFIRM_MS, partial(self._confirm, partition, end, cell))
 
 
 def gather(asks: Sequence[Callable[[Callable[..., object]], object]], then: Callable[[list[Any]], object]) -> None:

@@ -2,7 +2,8 @@
 
 Owner: the transaction component, on the data plane's thread. The coordinator gets AddPartitionsToTxn with `verify_only`. While it is asked, the
 marker of the transaction may come: then the answer is too old, and the batch would open a transaction without an end. So a marker that
-is written meanwhile spoils the verification, as the verification guard of Apache Kafka does."""
+is written meanwhile spoils the verification, as the verification guard of Apache Kafka does. Another leader may have written it, so a
+partition whose leader epoch is a new one must be asked for again."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.outgoing.channel import ChannelAnswer
+from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.broker_channels import BrokerChannels
 from streamactors.broker.transaction.transaction import TopicPartition
@@ -35,8 +37,9 @@ class _Verification:
 class RemoteVerification:
     """The questions that are under way, in the order in which they are answered."""
 
-    def __init__(self, node: Runtime) -> None:
+    def __init__(self, node: Runtime, partitions: PartitionTable) -> None:
         self._channels = BrokerChannels(node, "verification")
+        self._partitions = partitions
         self._under_way: list[_Verification] = []
 
     def ask(self, coordinator: int, asked: Asked, then: Callable[[Errors], object]) -> None:
@@ -47,12 +50,16 @@ class RemoteVerification:
             return
         verification = _Verification(asked)
         self._under_way.append(verification)
+        epochs = self._leader_epochs(asked)
 
         def answered(answer: ChannelAnswer) -> None:
             self._under_way.remove(verification)
             errors = _errors(asked, answer)
             for where in verification.spoiled:
                 errors[where] = ErrorCode.INVALID_TXN_STATE
+            for where, epoch in self._leader_epochs(asked).items():
+                if epoch != epochs[where]:
+                    errors[where] = ErrorCode.NETWORK_EXCEPTION  # clients try such a batch again
             then(errors)
 
         channel.request(*ADD_PARTITIONS_TO_TXN, _body(asked), answered)
@@ -62,6 +69,10 @@ class RemoteVerification:
         for each in self._under_way:
             if each.asked.producer_id == producer_id and where in each.asked.partitions:
                 each.spoiled.add(where)
+
+    def _leader_epochs(self, asked: Asked) -> dict[TopicPartition, int | None]:
+        hosted = {where: self._partitions.get(*where) for where in asked.partitions}
+        return {where: None if each is None else each.leader_epoch for where, each in hosted.items()}
 
     def stop(self) -> None:
         """Close the connections."""

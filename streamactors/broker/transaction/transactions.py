@@ -54,7 +54,7 @@ class Transactions:
         config = node.config
         self._node = node
         self._producer_ids = producer_ids
-        self._verification = self._remote_verification()
+        self._verification = self._remote_verification(partitions)
         spoil = {} if self._verification is None else {"about_to": self._verification.marked}
         self.markers = MarkerWriter(node.clock, partitions, groups, **spoil)
         self._remote = self._remote_markers()
@@ -80,13 +80,13 @@ class Transactions:
 
         return RemoteMarkers(self._node, self.markers)
 
-    def _remote_verification(self) -> RemoteVerification | None:
+    def _remote_verification(self, partitions: PartitionTable) -> RemoteVerification | None:
         """Return the way to the coordinators on other brokers; None if there are no others."""
         if self._node.replication is None:
             return None
         from streamactors.broker.transaction.remote_verification import RemoteVerification
 
-        return RemoteVerification(self._node)
+        return RemoteVerification(self._node, partitions)
 
     # -- life -------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,3 +106,47 @@ def test_a_decision_is_delivered_when_it_is_committed(tmp_path: Path, monkeypatc
         limit[0] = 1 << 62
         assert settled(client, "tx") == "CompleteCommit"
         assert read(client, "orders", READ_COMMITTED) == ["a"]
+
+
+def test_an_older_reading_of_the_log_confirms_nothing_of_a_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A coordinator that restarted read a decision more than before. The high watermark reached the end of the first reading -> the decision
+    # that it does not include was delivered.
+    with LiveBroker(tmp_path) as broker, broker.client() as client:
+        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
+            pass
+        Producer(client, "tx")
+        node = broker.node
+        coordinators = node.transactions._coordinators
+        index = coordinators.index_of("tx")
+        log = broker.partition(TRANSACTION_TOPIC, index)
+        first = log.log_end_offset
+        limit, looks, told = [0], [0], []
+        known = HostedPartition.high_watermark.fget  # type: ignore[attr-defined]
+
+        def high_watermark(self: HostedPartition) -> int:
+            looks[0] += self is log
+            return int(min(known(self), limit[0]) if self is log else known(self))
+
+        monkeypatch.setattr(HostedPartition, "high_watermark", property(high_watermark))
+
+        def load() -> None:
+            cell: Any = SimpleNamespace(name="read", tell=lambda message: told.append(type(message).__name__))
+            coordinators._load(index, cell)
+
+        def looked() -> bool:
+            return looks[0] >= 10
+
+        broker.on_data_plane(load)
+        wait_until(lambda: told == ["Loaded"], "the log was read")
+        Producer(client, "tx")  # a new epoch: a record more
+        assert log.log_end_offset > first
+        broker.on_data_plane(load)
+        wait_until(lambda: told == ["Loaded", "Loaded"], "the log was read again")
+        limit[0], looks[0] = first, 0
+        wait_until(looked, "both readings were compared with the high watermark")
+        assert told == ["Loaded", "Loaded"]
+        limit[0] = 1 << 62
+        wait_until(lambda: len(told) > 2, "the newer reading is committed")
+        assert told == ["Loaded", "Loaded", "Confirmed"]

@@ -1,0 +1,65 @@
+"""What an answer about a transaction is worth when the partition has changed since the question."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.network.outgoing.channel import ChannelAnswer
+from streamactors.broker.transaction.remote_verification import RemoteVerification
+from streamactors.broker.transaction.transaction import TopicPartition
+from streamactors.broker.transaction.transaction_messages import Asked
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class Asking:
+    """A question about two partitions, whose answer comes when the test says so."""
+
+    def __init__(self) -> None:
+        self.hosted: dict[TopicPartition, Any] = {each: SimpleNamespace(leader_epoch=3) for each in (FIRST, SECOND)}
+        self.errors: Any = None
+        table: Any = SimpleNamespace(get=lambda *where: self.hosted.get(TopicPartition(*where)))
+        self.verification = RemoteVerification(SimpleNamespace(), table)  # type: ignore[arg-type]
+        self.verification._channels = SimpleNamespace(to=lambda _: SimpleNamespace(request=self._request))  # type: ignore[assignment]
+        self.verification.ask(1, Asked("tx", 7, 0, (FIRST, SECOND)), lambda errors: setattr(self, "errors", errors))
+
+    def _request(self, key: int, version: int, body: Any, then: Any) -> None:
+        self._then = then
+
+    def answer(self) -> dict[TopicPartition, ErrorCode]:
+        results = [SimpleNamespace(partition_index=each.partition, partition_error_code=0) for each in (FIRST, SECOND)]
+        topic = SimpleNamespace(name="orders", results_by_partition=results)
+        value = SimpleNamespace(error_code=0, results_by_transaction=[SimpleNamespace(topic_results=[topic])])
+        self._then(ChannelAnswer(value))
+        errors: dict[TopicPartition, ErrorCode] = self.errors
+        return errors
+
+
+@pytest.fixture
+def asking() -> Asking:
+    return Asking()
+
+
+def test_the_coordinators_answer_counts(asking: Asking) -> None:
+    assert asking.answer() == {FIRST: ErrorCode.NONE, SECOND: ErrorCode.NONE}
+
+
+def test_a_marker_makes_the_answer_too_old(asking: Asking) -> None:
+    asking.verification.marked(FIRST, 8)  # of another producer
+    asking.verification.marked(SECOND, 7)
+    assert asking.answer() == {FIRST: ErrorCode.NONE, SECOND: ErrorCode.INVALID_TXN_STATE}
+
+
+def test_a_leadership_that_went_and_came_back_makes_the_answer_too_old(asking: Asking) -> None:
+    # The other leader wrote the marker of the abort, and this broker copied it as a follower. Then the answer of before came.
+    asking.hosted[FIRST] = SimpleNamespace(leader_epoch=5)
+    assert asking.answer() == {FIRST: ErrorCode.NETWORK_EXCEPTION, SECOND: ErrorCode.NONE}
+
+
+def test_a_partition_that_is_no_longer_here_is_asked_for_again(asking: Asking) -> None:
+    del asking.hosted[SECOND]
+    assert asking.answer() == {FIRST: ErrorCode.NONE, SECOND: ErrorCode.NETWORK_EXCEPTION}
