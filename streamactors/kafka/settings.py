@@ -241,8 +241,7 @@ class ConsumerSettings(ClientSettings):
 
     max_buffered_bytes: int = field(default=32 << 20, kw_only=True)
     """The bytes buffered for all partitions together. A partition is paused above its share of them (of at least 256 KiB) if that is less than
-    `high_bytes`, and all filled partitions are paused when together they hold a quarter more. Also the bound of what waits in the sub-sources of
-    a partitioned source."""
+    `high_bytes`, and all filled partitions are paused when together they hold a quarter more. The sub-sources of a partitioned source hold at most as many."""
 
     commit_interval_ms: int = field(default=1_000, kw_only=True)
     """The time between two commits of done offsets."""

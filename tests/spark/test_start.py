@@ -313,7 +313,7 @@ def test_a_query_that_waits_for_the_users_function_says_so_once(how: str, monkey
     blocked.release.set()
     assert blocked.over.wait(60)
     assert texts == [
-        "checkpoint ck: the query was asked to end 0.01 s ago and still runs; it waits for the function that writes batch 7, "
+        "checkpoint ck: the stream has ended, or the query was asked to end, 0.01 s ago, and the query still runs; it waits for the function that writes batch 7, "
         "and ends when that function returns"
     ]
 

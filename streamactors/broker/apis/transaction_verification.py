@@ -77,7 +77,7 @@ def check_transactional(
 ) -> None:
     """Raise Refusal unless the partition is part of the batch's open transaction. `verified` has the answers of another broker.
 
-    A broker that does not lead the partition asks nobody: the append refuses the batch, with the error that sends the client to the leader."""
+    A broker that does not lead the partition skips the check: the append refuses the batch with NOT_LEADER_OR_FOLLOWER."""
     if transactional_id is None:
         raise Refusal(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records came without a transactional id"

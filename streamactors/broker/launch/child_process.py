@@ -105,7 +105,7 @@ class ChildBroker:
     def pause(self) -> None:
         """Stop every thread of the process, with SIGSTOP. Returns when they have stopped, or when the process has ended.
 
-        The kernel only notes a signal at first. A thread that has a CPU goes on until another one has taken the signal."""
+        `os.kill` returns before the threads have stopped: a running thread goes on until another thread has handled the signal."""
         os.kill(self.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 

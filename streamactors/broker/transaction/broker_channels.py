@@ -1,6 +1,6 @@
 """Connections from this broker to the other brokers of its cluster, one to each, for requests about transactions.
 
-Owner: the transaction component, on the data plane's thread. The version of a request is that of all brokers, because nobody asks for it."""
+Owner: the transaction component, on the data plane's thread. Requests have a fixed version, which every broker of the cluster supports; ApiVersions is not asked."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class KafkaTopics(TopologyTopics):
         return outputs.map(lambda output: output.record)
 
     def graph(self, *, idle_after: Duration | None = None) -> Any:
-        """The whole topology as a runnable graph, for what it writes with `to`. run() returns its Control.
+        """Return the whole topology as a runnable graph, which writes the streams and tables that have a `to`. run() returns its Control.
 
         `control.completion` is done when the topology has ended; it fails with the topology's error, which is also logged."""
         outputs, writer = self._outputs(idle_after)

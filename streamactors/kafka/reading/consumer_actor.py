@@ -7,7 +7,7 @@ pausing          decides which partitions are paused and resumed
 commits          commits what is done
 offset_tracker   what is delivered, done, committed
 bounded_read     where a bounded read ends
-ending           waits for what is in flight, then closes
+ending           waits until the delivered records are done, then closes the client
 
 assignment/rebalances   partitions assigned, revoked, lost
 assignment/joining      partitions of sources that share the consumer"""

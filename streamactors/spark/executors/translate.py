@@ -38,7 +38,7 @@ class Translated:
     topic: ProducerStage | None = None
     """The producer that writes the results; None: Spark does."""
     late_topic: ProducerStage | None = None
-    """The producer that writes late rows; None: Spark does, or nobody wants them."""
+    """The producer that writes late rows. None: Spark writes them, or the graph drops them."""
     producer: ProducerStage | None = None
     """One of the producers of results, late rows and dead letters; None: Spark writes all."""
 

@@ -34,7 +34,7 @@ SESSION_LOOK_S: Final = 1
 """A query asks so often whether its session has been stopped."""
 
 SLOW_END_S: Final = 5.0
-"""A query that was asked to end, and has not after so long, says once what it waits for."""
+"""The query says once what it waits for if it still runs so long after it was asked to end, or after its unbounded stream has ended."""
 
 _STARTING: Final = threading.Lock()
 """PySpark starts its callback server with the first query: two queries at once would start two, and one of them would never be called."""
@@ -92,7 +92,7 @@ class QueryRunner:
         threading.Thread(target=self._run, name="spark query", daemon=True).start()
 
     def ends_soon(self) -> None:
-        """The query was asked to end: after a while it says once what it waits for; any thread, returns at once."""
+        """Start the time after which the query says what it waits for. Call it when the query was asked to end; any thread, returns at once."""
         with self._lock:
             if self._over or self._slow_end is not None:
                 return
@@ -131,7 +131,7 @@ class QueryRunner:
         if self._over:
             return
         _log.warning(
-            "checkpoint %s: the query was asked to end %g s ago and still runs; it waits for %s",
+            "checkpoint %s: the stream has ended, or the query was asked to end, %g s ago, and the query still runs; it waits for %s",
             self._checkpoint,
             SLOW_END_S,
             "Spark, which writes no batch now"

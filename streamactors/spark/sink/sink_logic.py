@@ -265,7 +265,8 @@ class SparkSinkLogic(Logic):
         self._ask()
 
     def on_complete(self, in_: Connection) -> None:
-        if not all(handle.bounded for handle in list(self._handles.values())):  # a control has stopped the source
+        # a control, or a stage such as take, has ended an unbounded source
+        if not all(handle.bounded for handle in list(self._handles.values())):
             self._runner.ends_soon()
         self._batches.end_of_input()
 
