@@ -169,8 +169,9 @@ class SeveralBrokers:
     def close(self) -> None:
         """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
         started = [each for each in self.nodes.values() if each.started]
-        for node in started:
-            node.kill() if self._temporary else None
+        if self._temporary and started:
+            with ThreadPoolExecutor(len(started)) as pool:  # at once, so that no node sees another one end and warns of it
+                list(pool.map(NodeProcess.kill, started))
         for node in sorted(started, key=lambda each: -each.node_id):
             if node.started:
                 node.stop()
