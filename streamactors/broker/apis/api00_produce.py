@@ -136,6 +136,7 @@ def _append(
             request.answer_with(lambda: _settled(answers)),
             all_replicas=acks == _ALL,
         )
+        request.connection.freed(request)  # the log has the records, and the followers' requests must find room
         pending.wait()
         return LATER
     return produced(answers)  # type: ignore[arg-type]  # nothing waits, so every answer is final

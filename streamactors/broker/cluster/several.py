@@ -170,7 +170,8 @@ class SeveralBrokers:
         """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
         started = [each for each in self.nodes.values() if each.started]
         if self._temporary and started:
-            with ThreadPoolExecutor(len(started)) as pool:  # at once, so that no node sees another one end and warns of it
+            # at once, so that no node sees another one end and warns of it
+            with ThreadPoolExecutor(len(started)) as pool:
                 list(pool.map(NodeProcess.kill, started))
         for node in sorted(started, key=lambda each: -each.node_id):
             if node.started:

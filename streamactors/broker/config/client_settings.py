@@ -49,7 +49,8 @@ class NetworkSettings(Settings):
         1000, "Completed produce requests that trigger a purge of the purgatory."
     )
     queued_max_request_bytes = long(
-        -1, "Most bytes of requests that wait to be served, over all connections; -1 means no limit."
+        -1,
+        "Most bytes of clients' requests in service, over all connections; above it no further one is read. -1 means 512 MiB.",
     )
     controller_quota_window_num = integer(
         11, "Windows whose quota of controller_mutation_rate a client may use in one burst.", at_least(1)

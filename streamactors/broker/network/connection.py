@@ -41,6 +41,7 @@ class InService(Protocol):
     """A request that has been read and whose answer is not sent yet. `parts` is the answer, None before it exists."""
 
     size: int
+    """The bytes that count for the byte limit of all connections. A request with 0 never waits for it."""
     answered: bool
     parts: list[Part] | None
 
@@ -58,7 +59,9 @@ class Owner(Protocol):
     max_in_flight: int
     max_in_flight_bytes: int
 
-    def limit_reached(self, connection: Connection) -> None: ...
+    def limit_reached(self, connection: Connection, request: InService) -> None: ...
+
+    def bytes_freed(self, size: int) -> None: ...
 
     def has_output(self, connection: Connection) -> None: ...
 
@@ -147,7 +150,13 @@ class Connection:
         in_flight.append(request)
         processor.in_flight_bytes += request.size
         if len(in_flight) >= processor.max_in_flight or processor.in_flight_bytes > processor.max_in_flight_bytes:
-            processor.limit_reached(self)
+            processor.limit_reached(self, request)
+
+    def freed(self, request: InService) -> None:
+        """The request waits for its answer, and its bytes are no longer in memory: they do not count for the byte limit any more."""
+        if not self.closed:
+            size, request.size = request.size, 0
+            self.processor.bytes_freed(size)
 
     def answered(self, request: InService) -> None:
         """Send the answer of a request once all requests before it are answered."""

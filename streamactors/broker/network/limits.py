@@ -22,7 +22,7 @@ class Limits:
     max_in_flight: int = 64
     """Requests of one connection in service. 1 means one after the other, as in Apache Kafka."""
     max_in_flight_bytes: int = _IN_FLIGHT_BYTES
-    """Requests in service over all connections; above it no further request is read."""
+    """Requests in service over all connections, without those that brokers send to each other; above it no further request is read."""
     max_receive_bytes: int = _RECEIVE_BYTES
     """Buffers of partly received requests over all connections; above it a connection waits for a buffer."""
     stalled_frame_ms: float = 60_000

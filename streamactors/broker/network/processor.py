@@ -20,7 +20,7 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.network.buffers import BufferPool
-from streamactors.broker.network.connection import Connection, Mute
+from streamactors.broker.network.connection import Connection, InService, Mute
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, OutOfBuffers
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener
@@ -286,13 +286,19 @@ class Processor:
 
     # ---- requests in service ----
 
-    def limit_reached(self, connection: Connection) -> None:
+    def limit_reached(self, connection: Connection, request: InService) -> None:
         """Mute a connection whose new request reached a limit of the connection or of the processor."""
         if len(connection.in_flight) >= self.max_in_flight:
             connection.muted |= Mute.IN_FLIGHT
-        if self.in_flight_bytes > self.max_in_flight_bytes and not connection.muted & Mute.QUEUE_FULL:
+        if request.size and self.in_flight_bytes > self.max_in_flight_bytes and not connection.muted & Mute.QUEUE_FULL:
             connection.muted |= Mute.QUEUE_FULL
             self._waiting_for_bytes.append(connection)
+
+    def bytes_freed(self, size: int) -> None:
+        """Requests in service hold so many bytes less: connections that wait for the byte limit are served soon."""
+        self.in_flight_bytes -= size
+        if self._waiting_for_bytes and self.in_flight_bytes <= self.max_in_flight_bytes:
+            self._dispatcher.execute(self._let_in)
 
     def _let_in(self) -> None:
         """Serve connections that wait for the byte limit, one at a time: each may use up the freed bytes."""

@@ -20,6 +20,15 @@ from streamactors.broker.requests.request import Request, messages
 from streamactors.broker.security.rights import NOT_ALLOWED, each
 
 _VERSION_OF_ALL_CLIENTS: Final = 0
+_BETWEEN_BROKERS: Final = frozenset({1, 17, 18, 23, 24, 27, 36, 52, 53, 54, 56, 59, 62, 63, 67, 70, 73, 82})
+"""What brokers and controllers ask each other: Fetch, SaslHandshake, ApiVersions, OffsetForLeaderEpoch, AddPartitionsToTxn,
+WriteTxnMarkers, SaslAuthenticate, Vote, BeginQuorumEpoch, EndQuorumEpoch, AlterPartition, FetchSnapshot, BrokerRegistration,
+BrokerHeartbeat, AllocateProducerIds, ControllerRegistration, AssignReplicasToDirs, UpdateRaftVoter.
+
+Requests in service wait for them, so they never wait for the bytes of requests in service (`Limits.max_in_flight_bytes`)."""
+_COUNTED_BYTES: Final = (
+    64 << 10
+)  # larger ones are counted all the same, so that no client can fill the memory with them
 
 
 class Dispatch:
@@ -56,7 +65,9 @@ class Dispatch:
             connection.close_after_answers(f"unknown API key {key} ({NAMES.get(key, 'no such API')})")
             return
         low, high = api.versions
-        request = Request(self._node, connection, header, api, len(frame), connection.last_active_ms)
+        size = len(frame)
+        counted = 0 if size < _COUNTED_BYTES and key in _BETWEEN_BROKERS else size
+        request = Request(self._node, connection, header, api, counted, connection.last_active_ms)
         if not low <= version <= high:
             self._refuse_version(request, api)
             return

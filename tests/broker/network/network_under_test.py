@@ -23,7 +23,7 @@ class FakeRequest:
     def __init__(self, connection: Connection, payload: bytes) -> None:
         self.connection = connection
         self.payload = payload
-        self.size = len(payload)
+        self.size = len(payload) if len(payload) >= 10 else 0  # a short one stands for a request of a broker
         self.answered = False
         self.parts: list[Any] | None = None
 

@@ -37,6 +37,26 @@ def test_bytes_in_service_are_bounded_over_all_connections(start: Callable[..., 
         client.close()
 
 
+def test_bytes_that_a_waiting_request_has_freed_do_not_count_nor_does_a_request_without_bytes(
+    start: Callable[..., Network],
+) -> None:
+    network = start(max_in_flight_bytes=1000)
+    with network.client() as full, network.client() as waiting, network.client() as broker:
+        full.send_raw(framed(bytes(1200)))
+        wait_until(lambda: network.processor.in_flight_bytes > 1000)
+        waiting.send_raw(framed(bytes(600)) * 2)
+        wait_until(lambda: len(network.seen) == 2)
+        for length in (9, 8):  # above the limit: both of a connection whose requests have no bytes, one of the other
+            broker.send_raw(framed(bytes(length)))
+            wait_until(lambda length=length: network.seen[-1].payload == bytes(length))  # type: ignore[misc]
+        assert [len(request.payload) for request in network.seen] == [1200, 600, 9, 8]
+        network.on_loop(lambda: network.seen[0].connection.freed(network.seen[0]))  # type: ignore[arg-type]
+        wait_until(lambda: len(network.seen) == 5)  # not answered, but the next one of `waiting` has its place
+        for request in network.seen:
+            network.on_loop(lambda request=request: echo(request))  # type: ignore[misc]
+        assert [len(full.read_frame()), len(waiting.read_frame()), len(waiting.read_frame())] == [1200, 600, 600]
+
+
 @pytest.mark.parametrize(
     ("head", "said"),
     [
