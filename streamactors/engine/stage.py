@@ -110,8 +110,6 @@ class GraphStage:
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         """Return a fresh logic and the materialized value. Override this, or `logic` when there is no such value."""
         logic = self.logic()
-        if isinstance(logic, ChunkLogic):
-            logic.passes_marks = self.handling.passes
         return (logic if isinstance(logic, Logic) else element_logic(logic)), NOT_USED
 
     def logic(self) -> Logic | GraphStageLogic:

@@ -159,6 +159,13 @@ class ByChunk(Stage):
         return ChunkLogic(lambda chunk: chunk)
 
 
+class WithValue(ByChunk):
+    """As ByChunk, and it materializes a value."""
+
+    def create(self, attributes):
+        return self.logic(), "a value"
+
+
 class ByElement(Stage):
     """A user's stage of handlers."""
 
@@ -176,7 +183,7 @@ class _ByElementLogic(GraphStageLogic):
         self.pull(self.in_)
 
 
-@pytest.mark.parametrize("stage", [ByChunk, ByElement])
+@pytest.mark.parametrize("stage", [ByChunk, WithValue, ByElement])
 def test_K_6_marks_pass_a_stage_of_a_user_that_declares_it(settings, system, topic_with, committed, stage):
     # ByChunk declared that marks pass, and swallowed them: nothing was committed, and windows behind it were not closed at the end
     topic = topic_with(f"declared-{stage.__name__}", [b"x"] * 30, 1)

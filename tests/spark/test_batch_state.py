@@ -219,6 +219,14 @@ def test_without_a_mark_to_cut_at_more_rows_may_come_than_a_batch_has() -> None:
     assert state.room(10) == 0
 
 
+def test_a_mark_without_rows_in_front_is_nothing_to_cut_at() -> None:
+    state = giving()
+    state.mark(*mark_at(5))  # five filtered records
+    state.add([0] * 1000, 1000)  # one element made them all, and its mark comes behind them
+    assert state.cut(1000) is None
+    assert state.room(1000) == 1000
+
+
 def test_a_repeated_batch_has_room_for_all_its_rows_and_nothing_more_comes_before_spark_has_it() -> None:
     state = BatchState()
     state.begin({"0/0": 0}, {"0/0": 5})

@@ -12,6 +12,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.island import ALONE, Island, StartIsland
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, bind
+from streamactors.engine.stage import ChunkLogic
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 
@@ -81,7 +82,7 @@ def _prepare_marks(
     logics: list[Logic],
     connections: list[Connection],
 ) -> None:
-    """Register the sources and sinks of a plan, and set for each connection the sources whose marks it carries."""
+    """Register the sources and sinks of a plan, and set for each connection the sources whose marks it carries. Users' stages let marks pass."""
     marks = plan.marks
 
     handed_out = {
@@ -101,8 +102,13 @@ def _prepare_marks(
         if carried:
             connections[number].carries = frozenset(map(source_id, carried))
     for i, node in enumerate(plan.nodes):
+        logic = logics[i]
+        if isinstance(
+            logic, ChunkLogic
+        ):  # a user's stage says in its class how marks pass, and its logic only has the function
+            logic.passes_marks = node.stage.handling.passes
         if node.stage.emits_marks and i not in handed_out:
-            run.source_of[logics[i]] = (source_id(i), node.attributes.replay)
+            run.source_of[logic] = (source_id(i), node.attributes.replay)
     for i, sources in marks.sinks.items():
         partitions = {handed_out[node][1] if node in handed_out else None for node in sources}
         only = partitions.pop() if len(partitions) == 1 else None

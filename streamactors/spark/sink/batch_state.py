@@ -180,14 +180,15 @@ class BatchState:
     def room(self, target: int) -> int:
         """Return how many rows may still be gathered for the next batch of `target` rows. The batch that Spark has does not count.
 
-        While no mark has come there is always room, because a batch ends at a mark: at least one row, and at least as many as came so far."""
+        While no mark has come behind a row there is always room, because a batch ends at a mark: at least one row, and at least as many as
+        came so far."""
         if self.phase is BatchPhase.WAITING or self.input_over:
             return 0
         if self.phase is BatchPhase.REPEATING:
             return PLENTY
         missing = target - self.rows - self.tail_rows
-        if missing <= 0 and not self.segments:
-            return max(1, self.tail_rows)  # no mark to cut at yet: one element may have made all these rows
+        if missing <= 0 and not self.rows:
+            return max(1, self.tail_rows)  # no rows to cut at a mark yet: one element may have made all these rows
         return max(0, missing)
 
     @property
