@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode as E
-from streamactors.broker.network.outgoing.channel import Channel
+from streamactors.broker.network.outgoing.channel import Channel, ChannelAnswer, ChannelBroken
 from streamactors.broker.transaction.remote_verification import ADD_PARTITIONS_TO_TXN
 from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, read, settled
 from tests.broker.controller_apis.three_brokers import ThreeBrokers
@@ -197,6 +197,26 @@ def test_a_request_behind_one_that_waits_for_the_coordinator_waits_too(
     held.let_go(cluster)
     assert errors_of(producer.leader.receive()[1]) == [E.NONE, E.NONE]
     assert errors_of(producer.leader.receive()[1]) == [E.NONE]
+
+
+def test_a_later_batch_waits_for_a_first_one_that_was_refused_for_a_moment(
+    cluster: ThreeBrokers, producer: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 0 was to be sent again -> 1 was taken first -> 0 was out of order for ever, and the transaction was aborted.
+    assert producer.add(TOPIC, 0) == [E.NONE]
+    with monkeypatch.context() as patch:
+        held = Held(patch)
+        producer.leader.send(0, 11, producer.body(b"0", 0))
+        wait_until(lambda: bool(held.answers), "the coordinator has answered")
+        held.answers = [(then, ChannelAnswer(error=ChannelBroken("lost"))) for then, _ in held.answers]
+        held.let_go(cluster)
+        assert errors_of(producer.leader.receive()[1]) == [E.NOT_ENOUGH_REPLICAS]
+    assert producer.write(b"1", 1) == E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producer.write(b"0", 0) == E.NONE
+    assert producer.write(b"1", 1) == E.NONE
+    assert producer.end(True) == E.NONE
+    settled(producer.coordinator, producer.transactional_id)
+    assert read(producer.leader, TOPIC, READ_COMMITTED) == ["0", "1"]
 
 
 def test_offsets_that_come_after_the_end_of_their_transaction_are_refused(

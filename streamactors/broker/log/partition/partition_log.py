@@ -247,6 +247,11 @@ class PartitionLog(LogCore):
             entry = self.producer_state.entries.get(producer_id)
             return entry.transaction_first_offset if entry is not None and entry.transaction_first_offset >= 0 else None
 
+    def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, now_ms: int) -> None:
+        """Remember the first batch of a transaction while it is verified: an unknown producer must not begin behind it."""
+        with self.lock:
+            self.producer_state.begin_verification(producer_id, epoch, first_sequence, now_ms)
+
     # ---- background work ----
 
     def forget_truncation(self) -> None:
