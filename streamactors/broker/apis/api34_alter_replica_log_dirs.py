@@ -3,7 +3,7 @@
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
 yet; it will be created in the folder), KAFKA_STORAGE_ERROR (a folder has failed).
-Differs from Apache Kafka: a move that a stop of the broker interrupts begins anew at the next start; the throttles of such moves have no effect."""
+Differs from Apache Kafka: a move that a stop of the broker interrupts begins anew at the next start, and does not go on with its copy."""
 
 from __future__ import annotations
 
