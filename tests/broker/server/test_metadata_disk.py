@@ -35,8 +35,7 @@ def created(live: LiveBroker, name: str) -> bool:
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_a_controller_with_a_full_disk_ends_and_comes_back(tmp_path: Path, leads: bool) -> None:
     # A broker that has ended may register again when its session is over.
-    times = {"broker_session_timeout_ms": 2_000, "broker_heartbeat_interval_ms": 200}
-    cluster = ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=300, **times)
+    cluster = ThreeControllers(tmp_path, broker_session_timeout_ms=2_000)
     disks = {node: FailingDisk() for node in cluster.ports}
     cluster.disks.update(disks)
     with cluster:
