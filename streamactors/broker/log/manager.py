@@ -272,7 +272,7 @@ class LogManager:
         assert folder is not None
         renamed = old.directory.parent / deleted_name(old.topic, old.partition)
         try:
-            log = future.replace(renamed, self._clock_ms())
+            log = future.replace(renamed, self._clock_ms(), self.cleaner.cleaned_to(old))
         except OSError as error:
             self.failed(folder, error)
             raise StorageError(f"{old.name}: cannot move to {folder.path}: {error.strerror or error}") from error
@@ -298,15 +298,16 @@ class LogManager:
             if log is None:
                 return
             self._counts[log.directory.parent] -= 1
-        if not self._works(log):  # the next start with a repaired disk deletes it
-            log.abandon()
-            return
         renamed = log.directory.parent / deleted_name(topic, partition)
         try:
+            if not self._works(log):  # the next start with a repaired disk deletes it
+                log.abandon()
+                return
             log.delete(renamed)
         except OSError as error:
             raise StorageError(f"cannot delete {log.directory}: {error.strerror or error}") from error
-        self.cleaner.forget(topic, partition)
+        finally:
+            self.cleaner.forget(topic, partition)
         with self._logs_lock:
             self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
 

@@ -2,7 +2,7 @@
 
 Owner: LogManager; call `run_once` on a thread of its own. A pass reads the dirty part of one log into a map from key to latest
 offset, writes the retained records of closed segments to new segments, and swaps these in. It never touches the active segment
-or records at or beyond the last stable offset. Source: Kafka's LogCleaner.
+or records at or beyond the last stable offset, nor a log that is being copied to another data folder. Source: Kafka's LogCleaner.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEDUPE_BYTES: Final = 120 << 20
 
 
 class CleaningAborted(Exception):
-    """The log was closed, deleted or truncated during the pass. The pass changes nothing."""
+    """The log was closed, deleted or truncated during the pass, or a copy of it was begun. The pass changes nothing more."""
 
 
 class Round(NamedTuple):
@@ -70,12 +70,17 @@ class Cleaner:
         self._uncleanable: set[Key] = set()
 
     def load(self) -> None:
-        """Read how far each log was compacted."""
+        """Read how far each log was compacted. Only the folder that has a log counts: another one may be where it was before a move."""
         self._cleaned_to = {}
         for folder in self._folders:
             if folder.failure is not None:
                 continue
-            self._cleaned_to |= folder.read_checkpoint(CLEANED_POINTS)
+            here = self._in_folder(folder)
+            found = folder.read_checkpoint(CLEANED_POINTS)
+            self._cleaned_to |= {key: offset for key, offset in found.items() if key in here}
+
+    def _in_folder(self, folder: DataFolder) -> set[Key]:
+        return {(each.topic, each.partition) for each in self._logs() if each.directory.parent == folder.path}
 
     def forget(self, topic: str, partition: int) -> None:
         """Forget a log that was deleted."""
@@ -97,7 +102,7 @@ class Cleaner:
         `now_ms` is epoch milliseconds. A failure is logged, and its log is not tried again."""
         best: tuple[float, PartitionLog] | None = None
         for log in self._logs():
-            if log.config.compacts and log.configured and log.offline is None:
+            if log.config.compacts and log.configured and log.offline is None and not log.is_copied:
                 if (log.topic, log.partition) in self._uncleanable:
                     continue
                 try:
@@ -163,7 +168,9 @@ class Cleaner:
             yield planned
 
     def clean(self, log: PartitionLog, now_ms: int) -> bool:
-        """Compact one log as far as possible. Return whether anything was compacted."""
+        """Compact one log as far as possible, unless it is being copied. Return whether anything was compacted."""
+        if log.is_copied:
+            return False
         try:
             with self.held(log, now_ms) as planned:
                 if planned.end <= planned.first_dirty:
@@ -191,7 +198,7 @@ class Cleaner:
         """Write the checkpoint of the folder that has this log. Raises OSError."""
         for folder in self._folders:
             if folder.path == log.directory.parent and folder.failure is None:
-                here = {(each.topic, each.partition) for each in self._logs() if each.directory.parent == folder.path}
+                here = self._in_folder(folder)
                 cleaned_to = {key: offset for key, offset in self._cleaned_to.copy().items() if key in here}
                 folder.write_checkpoint(CLEANED_POINTS, cleaned_to)
 
@@ -275,11 +282,11 @@ class Cleaner:
 
 
 def _batches(planned: Round, segment: Segment) -> Iterable[RecordBatch]:
-    """Yield the batches of a held segment. Raises CleaningAborted if the log was closed or truncated."""
+    """Yield the batches of a held segment. Raises CleaningAborted if the log was closed or truncated, or is copied."""
     for position, batch in walk_batches(segment.log, 0, segment.size):
         if len(batch.buffer) - batch.position < batch.size:
             batch = read_batch(segment.log, position, batch.size)  # Only the header of a big batch was read.
-        if planned.log.closed or planned.log.generation != planned.generation:
+        if planned.log.closed or planned.log.is_copied or planned.log.generation != planned.generation:
             raise CleaningAborted
         yield batch
 

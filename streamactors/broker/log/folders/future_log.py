@@ -1,8 +1,8 @@
 """The future log of a replica that moves to another data folder: it is filled from the current log and then takes its place (KIP-113).
 
 Owner: `folder_moves`; one thread at a time calls it. The folder is called TOPIC-N.HEX-future, as in Apache Kafka. A truncation of the current log makes the
-copy begin anew, because the copied records may be others now. The replacement is atomic: the new folder gets its name and a marker, then
-the old one is deleted. A start that finds both keeps the one with the marker."""
+copy begin anew, because the copied records may be others now. The current log is not compacted meanwhile. The replacement is atomic: the
+new folder gets its name and a marker, then the old one is deleted. A start that finds both keeps the one with the marker."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ class FutureLog:
             pool=pool,
             now_ms=now_ms,
         )
+        with current.lock:  # a pass of the cleaner replaces segments under the lock, and looks
+            current.is_copied = True
         self._generation = current.generation
         self.copied = 0
         """The bytes that were copied until now."""
@@ -101,16 +103,17 @@ class FutureLog:
         future.append_as_follower(memoryview(data), now_ms)
         return len(data)
 
-    def replace(self, renamed: Path, now_ms: int) -> PartitionLog:
+    def replace(self, renamed: Path, now_ms: int, cleaned_to: int = 0) -> PartitionLog:
         """Take the place of the current log, whose folder is `renamed` and can be removed. Return the new log.
 
+        `cleaned_to` is the offset up to which the current log is compacted.
         The caller keeps all appends away meanwhile. Raises BrokerError or OSError, and then the current log is as before."""
         current, future = self.current, self.log
         with current.lock:
             current.check_online()
             while self._copy_piece(now_ms):
                 pass
-            self._take_state(now_ms)
+            self._take_state(now_ms, cleaned_to)
             future.close()
             path = self.folder / f"{current.topic}-{current.partition}"
             self._disk.write(future.directory / REPLACING, b"", sync=True)
@@ -131,13 +134,14 @@ class FutureLog:
                 self._disk.remove(path / REPLACING)
         return opened
 
-    def _take_state(self, now_ms: int) -> None:
+    def _take_state(self, now_ms: int, cleaned_to: int) -> None:
         """Take over what the records do not say. The caller holds the lock of the current log."""
         current, future = self.current, self.log
         folder = future.folder
         with future.lock:
             if self._disk.exists(current.directory / COMPACTED):
                 folder.mark_compacted()
+            folder.save_truncation(cleaned_to)
             if current.log_start_offset > future.log_start_offset:
                 future.high_watermark = min(current.high_watermark, future.end_offset)
                 future.trim.advance_log_start(current.log_start_offset, now_ms)
@@ -178,6 +182,8 @@ class FutureLog:
 
     def discard(self) -> None:
         """Remove the copy. An error of the disk is ignored: the next start removes the folder."""
+        with self.current.lock:
+            self.current.is_copied = False
         self.log.abandon()
         with suppress(OSError):
             self._disk.remove_directory(self.log.directory)

@@ -35,6 +35,7 @@ class LogCore:
         "folder",
         "generation",
         "high_watermark",
+        "is_copied",
         "lock",
         "log_start_offset",
         "offline",
@@ -78,6 +79,9 @@ class LogCore:
         """Grows with every truncation. An offset returned under an older generation may now belong to another record."""
         self.truncated_to = LONG_MAX
         """The least offset that the log was truncated to since the cleaner last looked. The cleaner resets it."""
+        self.is_copied = False
+        """The log moves to another data folder: a copy is being made. Compaction waits, because the copy may have a record whose tombstone
+        it does not have yet."""
         self.offline: StorageError | None = None
         """The reason why appends are refused, None if they are not. Reads still work. A restart recovers the log."""
         self.closed = False

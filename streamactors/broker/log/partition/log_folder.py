@@ -18,8 +18,8 @@ from streamactors.broker.log.producers.producer_state import ProducerState
 from streamactors.broker.log.segments.segment_files import snapshot_path
 
 COMPACTED: Final = ".compacted"
-"""A file in the folder of a log that is, or was, compacted. It holds the offset of a truncation that the cleaner has not
-taken into account yet."""
+"""A file in the folder of a log that is, or was, compacted. It may hold an offset from which on nothing counts as compacted, whatever the
+cleaner's checkpoint says: the log is new, was truncated, or has moved from another data folder."""
 
 
 def _is_alone(error: OSError) -> bool:
@@ -68,14 +68,16 @@ class LogFolder:
         self.disk.write(snapshot_path(self.path, end_offset), encode_snapshot(producers.entries.values()))
 
     def mark_compacted(self) -> None:
-        """Mark for recovery that the offsets of the log may have gaps from now on."""
+        """Mark for recovery that the offsets of the log may have gaps from now on.
+
+        Nothing is compacted yet: the cleaner's checkpoint may still have a deleted log of the same name."""
         path = self.path / COMPACTED
         if not self.disk.exists(path):
-            self.disk.write(path, b"")
+            self.disk.write(path, b"0")
             self._wrote(path)
 
     def save_truncation(self, offset: int) -> None:
-        """Save for the cleaner, also across a restart, that a truncation removed everything from the offset on."""
+        """Save for the cleaner, also across a restart, that nothing from the offset on is compacted."""
         path = self.path / COMPACTED
         if self.disk.exists(path):
             self.disk.write(path, b"%d" % offset)

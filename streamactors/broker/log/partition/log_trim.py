@@ -120,8 +120,8 @@ class LogTrim:
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int, generation: int) -> bool:
         """Replace closed segments by a compacted one, whose files are synced and named .cleaned.
 
-        Returns False without a change if a truncation or retention has removed an old segment. After a crash at any
-        point, recovery finds either the old segments or the new one.
+        Returns False without a change if a truncation or retention has removed an old segment, or a copy of the log was begun. After a
+        crash at any point, recovery finds either the old segments or the new one.
         """
         log, files = self._log, self._log.segment_list
         with log.lock:
@@ -129,6 +129,7 @@ class LogTrim:
             if (
                 index < 0
                 or log.closed
+                or log.is_copied
                 or files.all[index : index + len(old)] != list(old)
                 or generation != log.generation
             ):
