@@ -270,6 +270,9 @@ class LogManager:
         """Let a copy take the place of its log, and return the new log. On the thread that appends. Raises StorageError; the log is then as before."""
         old, folder = future.current, self.folders.of_path(future.folder)
         assert folder is not None
+        if folder.failure is not None:
+            why = folder.failure.strerror or folder.failure
+            raise StorageError(f"{old.name}: cannot move to {folder.path}: the data folder has failed: {why}")
         renamed = old.directory.parent / deleted_name(old.topic, old.partition)
         try:
             log = future.replace(renamed, self._clock_ms(), self.cleaner.cleaned_to(old))

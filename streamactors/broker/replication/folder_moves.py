@@ -135,6 +135,7 @@ class FolderMoves:
             self._copying = False
             self._rate.record(future.copied - before, clock.now_ms())
             self._copied(partition, outcome)
+            self._drop_unwanted()
             self._copy_next()
 
         self._node.helpers.run(copy, copied)
@@ -145,22 +146,33 @@ class FolderMoves:
         self._copy_next()
 
     def _drop_unwanted(self) -> None:
-        """Drop the copies that wait for their next step and are not wanted any more."""
-        unwanted = [each for each in self._waiting if self._moves[each].phase is MovePhase.ENDING]
+        """Drop the copies that wait for their next step and are not wanted any more, or are in a folder that has failed."""
+        unwanted = [
+            each for each in self._waiting if self._moves[each].phase is MovePhase.ENDING or self._target_failed(each)
+        ]
         for partition in unwanted:
-            self._waiting.remove(partition)
+            self._waiting.remove(partition)  # first all of them: a step may begin another copy
+        for partition in unwanted:
             self._step(partition, rules.StepFailed())
+
+    def _target_failed(self, partition: HostedPartition) -> bool:
+        """Whether the folder with the copy has failed. The copy itself may not have had an error."""
+        folder = self._node.logs.folders.of_path(self._futures[partition].folder)
+        return folder is not None and folder.failure is not None
 
     def _copied(self, partition: HostedPartition, outcome: HelperOutcome[int]) -> None:
         if self._stopped:
             return
-        if outcome.error is None and not partition.deleted and not partition.lost:
+        error: object = outcome.error
+        if isinstance(error, OSError) and not partition.deleted:
+            partition.read_failed(error)
+        if error is None and self._target_failed(partition):
+            error = f"the data folder {self._futures[partition].folder} has failed"
+        if error is None and not partition.deleted and not partition.lost:
             self._step(partition, rules.StepEnded(outcome.get()))
             return
-        if outcome.error is not None and not partition.deleted:
-            _log.error("%s does not move: %s", partition, outcome.error)
-            if isinstance(outcome.error, OSError):
-                partition.read_failed(outcome.error)
+        if error is not None and not partition.deleted:
+            _log.error("%s does not move: %s", partition, error)
         self._step(partition, rules.StepFailed())
 
     def _replace(self, partition: HostedPartition, future: FutureLog) -> None:

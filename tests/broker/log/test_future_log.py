@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 from pathlib import Path
@@ -195,6 +196,17 @@ def test_a_replacement_that_fails_leaves_the_log_as_it_was(two: TwoFolders) -> N
     two.disk.broken.clear()
     two.open()
     assert two.found() == (two.paths[0], 25)
+    two.logs.close()
+
+
+def test_a_log_does_not_go_to_a_folder_that_has_failed(two: TwoFolders) -> None:
+    future = two.begin()
+    future.copy(1 << 20, NOW_MS)
+    two.logs.failed(two.logs.folders.all[1], OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(StorageError, match="cannot move to .*b: the data folder has failed: Input/output error"):
+        two.logs.replace(future)
+    assert two.found() == (two.paths[0], 20)
+    future.discard()
     two.logs.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,6 +166,25 @@ def test_a_move_to_a_folder_that_fails_leaves_the_replica_where_it_is(two: TwoFo
         assert produced(client, "in-0") == 0
         assert folder_of(live) == first
         assert move(client, second) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_replica_does_not_move_to_a_folder_that_failed_meanwhile(two: TwoFolders, gate: Gate) -> None:
+    # Another log of the folder had an error, and the copy had none: the replica went to the failed folder, and its log was deleted.
+    first, second = two.folders
+    with two.start() as live, live.client() as client:
+        two.create(live)
+        assert move(client, second) == 0
+        assert move(client, second, partition=1) == 0
+        live.node.logs.failed(live.node.logs.folders.all[1], OSError(errno.EIO, "Input/output error"))
+        wait_until(lambda: live.partition("in-1").lost, "the folder is offline")
+        gate.open.set()
+        moves = live.node.folder_moves
+        copies = [live.partition("in-0", each) for each in range(2)]
+        wait_until(lambda: moves is not None and not any(map(moves.future_of, copies)), "the copies are dropped")
+        assert [each.log.directory.parent for each in copies] == [first, first]
+        assert [produced(client, "in-0", each) for each in range(2)] == [0, 0]
+    with two.start() as live, live.client() as client:
+        assert fetched(client, "in-0") == (0, 2)
 
 
 def test_a_topic_that_is_deleted_does_not_move(two: TwoFolders, gate: Gate) -> None:
