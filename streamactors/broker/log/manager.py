@@ -323,9 +323,19 @@ class LogManager:
         return self._upkeep.tick(now_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove the folders of deleted logs whose delay is over, or all without a time. Raises OSError."""
+        """Remove the folders of deleted logs whose delay is over, or all without a time. The next start removes what cannot be removed."""
         with self._logs_lock:
             due = [path for due_ms, path in self._gone if now_ms is None or due_ms <= now_ms]
             self._gone = [entry for entry in self._gone if now_ms is not None and entry[0] > now_ms]
         for path in due:
-            self._disk.remove_directory(path)
+            folder = self.folders.of_path(path.parent)
+            if folder is not None and folder.failure is not None:
+                continue
+            try:
+                self._disk.remove_directory(path)
+            except FileNotFoundError:
+                pass  # it was not renamed, because its disk failed in that moment, or somebody else has removed it
+            except OSError as error:
+                logger.error(
+                    "cannot remove %s: %s; the next start of the broker removes it", path, error.strerror or error
+                )

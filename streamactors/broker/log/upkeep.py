@@ -118,7 +118,10 @@ class Upkeep:
 
     def _remove_deleted(self, now_ms: int) -> None:
         for log in self._logs():
-            log.remove_condemned(now_ms)
+            try:
+                log.remove_condemned(now_ms)
+            except OSError as error:  # the next start removes what is left
+                logger.error("%s: cannot remove old segments: %s", log.name, error)
         self._remove_folders(now_ms)
 
     def _flush_old(self, now_ms: int) -> int:

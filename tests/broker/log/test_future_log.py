@@ -203,7 +203,7 @@ def test_a_log_does_not_go_to_a_folder_that_has_failed(two: TwoFolders) -> None:
     future = two.begin()
     future.copy(1 << 20, NOW_MS)
     two.logs.failed(two.logs.folders.all[1], OSError(errno.EIO, "Input/output error"))
-    with pytest.raises(StorageError, match="cannot move to .*b: the data folder has failed: Input/output error"):
+    with pytest.raises(StorageError, match=r"cannot move to .*b: the data folder has failed: Input/output error"):
         two.logs.replace(future)
     assert two.found() == (two.paths[0], 20)
     future.discard()

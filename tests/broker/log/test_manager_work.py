@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from streamactors.broker.errors import StorageError
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.folders.data_folder import CLEAN_SHUTDOWN
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
+from tests.broker.failing_folder import FailingDisk
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.data_folder import append, crash
 from tests.broker.log.manual_pool import ManualPool
@@ -42,6 +47,77 @@ def test_deleting_frees_the_name_at_once_and_the_files_after_the_delay(start: Ca
     assert (logs.folder / left).exists()
     logs.tick(NOW_MS + 40_000)
     assert not (logs.folder / left).exists()
+
+
+class TwoFolders:
+    """Two data folders on a disk that can fail: logs of topic `a` are in the first, of topic `b` in the second."""
+
+    def __init__(self, root: Path, start: Callable[..., LogManager]) -> None:
+        self.disk = FailingDisk()
+        self.paths = (root / "a", root / "b")
+        self.logs = start(self.paths[0], others=[self.paths[1]], disk=self.disk)
+        for path in self.paths:
+            for partition in range(2):
+                self.logs.folders.preferred[path.name, partition] = path
+                append(self.logs.create(path.name, partition, None, LogConfig()), 3)
+
+    def deleted(self) -> list[str]:
+        """The topics with folders of deleted logs."""
+        return [each.parent.name for path in self.paths for each in path.iterdir() if each.name.endswith("-delete")]
+
+
+@pytest.fixture
+def two(tmp_path: Path, start: Callable[..., LogManager]) -> TwoFolders:
+    return TwoFolders(tmp_path, start)
+
+
+def test_a_folder_that_cannot_be_removed_does_not_hold_up_the_others(
+    two: TwoFolders, caplog: pytest.LogCaptureFixture
+) -> None:
+    for topic, partition in (("b", 0), ("a", 0), ("b", 1), ("a", 1)):
+        two.logs.delete(topic, partition)
+    two.disk.fail(two.paths[1])
+    two.logs.tick(NOW_MS)
+    two.logs.tick(NOW_MS + 120_000)
+    assert two.deleted() == ["b", "b"]
+    assert [each.getMessage() for each in caplog.records if "cannot remove" in each.getMessage()]
+
+
+def test_a_folder_that_was_removed_by_another_hand_is_no_error(
+    two: TwoFolders, caplog: pytest.LogCaptureFixture
+) -> None:
+    two.logs.delete("a", 0)
+    [gone] = [each for each in two.paths[0].iterdir() if each.name.endswith("-delete")]
+    shutil.rmtree(gone)
+    two.logs.tick(NOW_MS)
+    two.logs.tick(NOW_MS + 120_000)
+    assert not caplog.records
+
+
+def test_a_deleted_log_of_a_failed_folder_does_not_spoil_the_shutdown(two: TwoFolders) -> None:
+    # The removal raised, and neither checkpoints nor marks were written in the good folder: the next start recovered every log, and the
+    # epoch of the broker was lost.
+    two.logs.delete("b", 0)
+    two.disk.fail(two.paths[1])
+    two.logs.failed(two.logs.folders.all[1], OSError(errno.EIO, "Input/output error"))
+    two.logs.take_offline(two.logs.folders.all[1])
+    two.logs.close()
+    assert [(each / CLEAN_SHUTDOWN).exists() for each in two.paths] == [True, False]
+    assert "a 0 3" in (two.paths[0] / RECOVERY_POINTS).read_text()
+
+
+def test_a_segment_that_cannot_be_removed_does_not_hold_up_others(two: TwoFolders) -> None:
+    for name in ("b", "a"):
+        log = two.logs.get(name, 0)
+        assert log is not None
+        log.roll(NOW_MS)
+        log.trim.delete_records(3, NOW_MS)
+    two.logs.delete("a", 1)
+    two.disk.fail(two.paths[1])
+    two.logs.tick(NOW_MS)
+    two.logs.tick(NOW_MS + 120_000)
+    assert not list((two.paths[0] / "a-0").glob("*.deleted"))
+    assert two.deleted() == []
 
 
 def test_an_unfinished_deletion_is_finished_after_a_restart(start: Callable[..., LogManager]) -> None:

@@ -9,6 +9,7 @@ disk, offsets and errors are Kafka's; docs/broker.md lists the differences.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -326,7 +327,8 @@ class PartitionLog(LogCore):
                 f"{self.name}: cannot close the log: {error.strerror or error} ({self.directory})"
             ) from error
         finally:
-            self.remove_condemned()
+            with suppress(OSError):  # the next start removes what is left
+                self.remove_condemned()
             self.abandon()
 
     def _shape(self) -> tuple[int, ...]:
