@@ -31,8 +31,9 @@ from streamactors.broker.log.start import Key, LogStart
 from streamactors.broker.log.upkeep import Upkeep
 
 FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-HARMLESS_ERRORS: Final = frozenset({*FULL_ERRORS, errno.EMFILE, errno.ENFILE, None})
-"""Errors of a full disk, and of a process with too many open files. The log refuses appends, but its folder has not failed."""
+HARMLESS_ERRORS: Final = frozenset({*FULL_ERRORS, errno.EMFILE, errno.ENFILE, errno.EEXIST, errno.ENOTEMPTY, None})
+"""Errors of a full disk, of a process with too many open files, and of a name that is taken. The log refuses appends, but its folder has
+not failed."""
 
 
 class LogManager:

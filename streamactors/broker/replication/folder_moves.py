@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker.replication")
 
 STEP_BYTES: Final = 4 << 20
+FLUSHES: Final = 10
+"""After so many flushes a copy takes the place of its log, also if much is written during each of them."""
 
 
 class FolderMoves:
@@ -128,7 +130,8 @@ class FolderMoves:
         def copy() -> int:
             left = future.copy(most_bytes, clock.wall_ms())
             if left <= rules.CLOSE:
-                future.flush()
+                after = future.flush()
+                return after if future.flushes < FLUSHES else left
             return left
 
         def copied(outcome: HelperOutcome[int]) -> None:

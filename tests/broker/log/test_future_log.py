@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,12 @@ from hypothesis.stateful import precondition, rule
 
 from streamactors.broker.errors import StorageError
 from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.disk import LogFile
 from streamactors.broker.log.folders.folder_names import future_name, parse_future
 from streamactors.broker.log.folders.future_log import REPLACING, FutureLog
 from streamactors.broker.log.manager import LogManager
+from streamactors.broker.log.partition.log_read import LogSlice
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.failing_folder import FailingDisk
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.data_folder import append, crash
@@ -125,6 +130,17 @@ def two(tmp_path: Path) -> TwoFolders:
     return TwoFolders(tmp_path)
 
 
+def full(folder: Path, disk: FailingDisk) -> Callable[[Path], LogFile]:
+    """A `create` that has no room for the files of logs in a data folder."""
+
+    def create(path: Path) -> LogFile:
+        if path.parent.parent == folder:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return FailingDisk.create(disk, path)
+
+    return create
+
+
 def names(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir() if each.is_dir())
 
@@ -207,6 +223,95 @@ def test_a_log_does_not_go_to_a_folder_that_has_failed(two: TwoFolders) -> None:
         two.logs.replace(future)
     assert two.found() == (two.paths[0], 20)
     future.discard()
+    two.logs.close()
+
+
+def test_a_source_that_cannot_be_read_in_the_last_step_is_what_has_failed(two: TwoFolders) -> None:
+    # The error counted for the target: its partitions went offline, and the failed source went on.
+    future = two.begin()
+    source, target = two.logs.folders.all
+    two.disk.fail(source.path)
+    with pytest.raises(StorageError, match=r"cannot read .*a/orders-0: Input/output error"):
+        two.logs.replace(future)
+    assert source.failure is not None
+    assert target.failure is None
+    future.discard()
+    assert names(two.paths[1]) == []
+    two.logs.close()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_folder_that_gets_full_in_the_last_step_can_be_moved_to_later(
+    two: TwoFolders, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The copy had its new name, could not be synced, and stayed: the next move could not rename its copy, and its target counted as failed.
+    target = two.logs.folders.all[1]
+
+    def sync_directory(path: Path) -> None:
+        if path == target.path and (path / "orders-0").exists():
+            raise OSError(number, "no room")
+        FailingDisk.sync_directory(two.disk, path)
+
+    monkeypatch.setattr(two.disk, "sync_directory", sync_directory)
+    future = two.begin()
+    with pytest.raises(StorageError, match="no room"):
+        two.logs.replace(future)
+    future.discard()
+    assert names(target.path) == []
+    monkeypatch.undo()
+    assert two.found() == (two.paths[0], 20)
+    two.logs.replace(two.begin())
+    assert (two.found(), target.failure) == ((two.paths[1], 20), None)
+    two.logs.close()
+
+
+def test_a_copy_takes_the_place_of_one_that_was_left(two: TwoFolders) -> None:
+    left = two.paths[1] / "orders-0"
+    left.mkdir()
+    (left / "00000000000000000000.log").write_bytes(b"left")
+    two.logs.replace(two.begin())
+    assert two.found() == (two.paths[1], 20)
+    two.logs.close()
+    two.open()
+    assert two.found() == (two.paths[1], 20)
+    two.logs.close()
+
+
+def test_a_copy_that_could_not_be_begun_is_no_move(two: TwoFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What was left of it began the move at the next start, although the answer was an error.
+    monkeypatch.setattr(two.disk, "create", full(two.paths[1], two.disk))
+    with pytest.raises(StorageError, match="No space left"):
+        two.begin()
+    assert names(two.paths[1]) == []
+    log = two.logs.get("orders", 0)
+    assert log is not None
+    assert not log.is_copied
+    two.logs.close()
+
+
+def test_retention_during_a_step_does_not_end_the_move(two: TwoFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = two.logs.get("orders", 0)
+    assert log is not None
+    log.roll(NOW_MS)
+    append(log, 5)
+    future = two.begin()
+    read = PartitionLog.read
+
+    def late(log: PartitionLog, *args: int) -> LogSlice:
+        log.trim.delete_records(22, NOW_MS)
+        return read(log, *args)
+
+    monkeypatch.setattr(PartitionLog, "read", late)
+    while future.copy(1 << 20, NOW_MS):
+        pass
+    monkeypatch.undo()
+    append(log, 2)
+    log.trim.delete_records(26, NOW_MS)
+    assert future.bytes_left() > 0
+    two.logs.replace(future)
+    moved = two.logs.get("orders", 0)
+    assert moved is not None
+    assert (moved.log_start_offset, moved.end_offset) == (26, 27)
     two.logs.close()
 
 

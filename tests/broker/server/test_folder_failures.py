@@ -49,8 +49,8 @@ def two(tmp_path: Path) -> TwoFolders:
     return TwoFolders(tmp_path)
 
 
-def produced(client: WireClient, topic: str, partition: int = 0, acks: int = -1) -> int:
-    answer = client.call(0, 9, produce_body(batch(b"a"), topic, partition, acks))
+def produced(client: WireClient, topic: str, partition: int = 0, acks: int = -1, value: bytes = b"a") -> int:
+    answer = client.call(0, 9, produce_body(batch(value), topic, partition, acks))
     code: int = answer.responses[0].partition_responses[0].error_code
     return code
 

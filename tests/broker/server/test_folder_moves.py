@@ -12,6 +12,7 @@ import pytest
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.folders.future_log import FutureLog
+from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.server.test_folder_failures import TwoFolders, fetched, produced
 from tests.broker.server.test_several_folders import partitions_in
@@ -185,6 +186,32 @@ def test_a_replica_does_not_move_to_a_folder_that_failed_meanwhile(two: TwoFolde
         assert [produced(client, "in-0", each) for each in range(2)] == [0, 0]
     with two.start() as live, live.client() as client:
         assert fetched(client, "in-0") == (0, 2)
+
+
+def test_what_comes_during_the_flush_is_copied_before_the_replacement(
+    two: TwoFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All that was written during a slow flush was copied by the data plane in one go.
+    left: list[int] = []
+    flush, replace = FutureLog.flush, FutureLog.replace
+    with two.start() as live, live.client() as mover, live.client() as client:
+        two.create(live)
+
+        def flushing(future: FutureLog) -> int:
+            for _ in range(0 if future.flushes else 5):
+                assert produced(client, "in-0", value=500_000 * b"x") == 0
+            return flush(future)
+
+        def replacing(future: FutureLog, renamed: Path, now_ms: int, cleaned_to: int) -> PartitionLog:
+            left.append(future.bytes_left())
+            return replace(future, renamed, now_ms, cleaned_to)
+
+        monkeypatch.setattr(FutureLog, "flush", flushing)
+        monkeypatch.setattr(FutureLog, "replace", replacing)
+        assert move(mover, two.folders[1]) == 0
+        wait_until(lambda: folder_of(live) == two.folders[1], "the replica has moved")
+        assert left == [0]
+        assert fetched(client, "in-0") == (0, 6)
 
 
 def test_a_topic_that_is_deleted_does_not_move(two: TwoFolders, gate: Gate) -> None:

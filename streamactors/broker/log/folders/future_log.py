@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from streamactors.broker.errors import BrokerError, StorageError
+from streamactors.broker.errors import BrokerError, OffsetOutOfRange, StorageError
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.folders.folder_names import future_name
@@ -33,21 +33,29 @@ class FutureLog:
         self._pool = pool
         self.current = current
         self.folder = folder
-        self.log = PartitionLog.create(
-            disk,
-            folder / future_name(current.topic, current.partition),
-            current.topic,
-            current.partition,
-            current.topic_id,
-            current.config,
-            pool=pool,
-            now_ms=now_ms,
-        )
+        directory = folder / future_name(current.topic, current.partition)
+        try:
+            self.log = PartitionLog.create(
+                disk,
+                directory,
+                current.topic,
+                current.partition,
+                current.topic_id,
+                current.config,
+                pool=pool,
+                now_ms=now_ms,
+            )
+        except (BrokerError, OSError):
+            with suppress(OSError):  # what is left would begin the move at the next start
+                disk.remove_directory(directory)
+            raise
         with current.lock:  # a pass of the cleaner replaces segments under the lock, and looks
             current.is_copied = True
         self._generation = current.generation
         self.copied = 0
         """The bytes that were copied until now."""
+        self.flushes = 0
+        """How often the copy was brought to the disk."""
 
     @property
     def left(self) -> int:
@@ -63,20 +71,23 @@ class FutureLog:
                 break
             copied += size
         self.copied += copied
-        return self._left_bytes()
+        return self.bytes_left()
 
-    def _left_bytes(self) -> int:
+    def bytes_left(self) -> int:
+        """Return about how many bytes are not copied, at most a segment. Raises OSError."""
         current, future = self.current, self.log
         with current.lock:
             if future.end_offset < current.active.base_offset:
                 return current.config.segment_bytes
-            at = min(future.end_offset, current.end_offset)
+            at = min(max(future.end_offset, current.log_start_offset), current.end_offset)
             with current.read(at, current.config.segment_bytes, current.end_offset) as piece:
                 return piece.length
 
-    def flush(self) -> None:
-        """Bring the copy to the disk. Raises StorageError."""
+    def flush(self) -> int:
+        """Bring the copy to the disk. Return about how many bytes are left by then. Raises StorageError, OSError."""
         self.log.flush()
+        self.flushes += 1
+        return self.bytes_left()
 
     def _copy_piece(self, now_ms: int, most_bytes: int = READ_AT_ONCE) -> int:
         current, future = self.current, self.log
@@ -87,8 +98,11 @@ class FutureLog:
             self._generation = generation
         if future.end_offset == end:
             return 0
-        with current.read(future.end_offset, min(most_bytes, READ_AT_ONCE), end) as piece:
-            data = piece.read()
+        try:
+            with current.read(future.end_offset, min(most_bytes, READ_AT_ONCE), end) as piece:
+                data = piece.read()
+        except OffsetOutOfRange:
+            return 1  # retention or a truncation came between
         base_offset = int.from_bytes(data[:8], "big", signed=True) if data else end
         if base_offset < future.end_offset:  # the log starts in the middle of a batch
             future.truncation.truncate_fully_and_start_at(base_offset, now_ms)
@@ -111,15 +125,16 @@ class FutureLog:
         current, future = self.current, self.log
         with current.lock:
             current.check_online()
-            while self._copy_piece(now_ms):
-                pass
-            self._take_state(now_ms, cleaned_to)
+            self._take_state(now_ms, cleaned_to, is_compacted=self._copy_rest(now_ms))
             future.close()
             path = self.folder / f"{current.topic}-{current.partition}"
+            if path != current.directory and self._disk.exists(path):
+                with suppress(OSError):  # left by a replacement that failed
+                    self._disk.remove_directory(path)
             self._disk.write(future.directory / REPLACING, b"", sync=True)
             self._disk.rename(future.directory, path)
-            self._disk.sync_directory(self.folder)
             try:
+                self._disk.sync_directory(self.folder)
                 opened = self._open(path, now_ms)
             except (BrokerError, OSError):
                 with suppress(OSError):
@@ -134,12 +149,25 @@ class FutureLog:
                 self._disk.remove(path / REPLACING)
         return opened
 
-    def _take_state(self, now_ms: int, cleaned_to: int) -> None:
+    def _copy_rest(self, now_ms: int) -> bool:
+        """Copy what is left. Return whether the current log is, or was, compacted. Raises BrokerError.
+
+        An OSError comes from the current log: its disk has failed, not that of the copy."""
+        current = self.current
+        try:
+            while self._copy_piece(now_ms):
+                pass
+            return self._disk.exists(current.directory / COMPACTED)
+        except OSError as error:
+            current.folder.failed(error)
+            raise StorageError(f"{current.name}: cannot read {current.directory}: {error.strerror or error}") from error
+
+    def _take_state(self, now_ms: int, cleaned_to: int, *, is_compacted: bool) -> None:
         """Take over what the records do not say. The caller holds the lock of the current log."""
         current, future = self.current, self.log
         folder = future.folder
         with future.lock:
-            if self._disk.exists(current.directory / COMPACTED):
+            if is_compacted:
                 folder.mark_compacted()
             folder.save_truncation(cleaned_to)
             if current.log_start_offset > future.log_start_offset:
