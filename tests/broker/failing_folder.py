@@ -40,6 +40,8 @@ class FailingDisk(Disk):
     def __init__(self) -> None:
         super().__init__()
         self.broken: dict[Path, int] = {}
+        self.without_room: set[Path] = set()
+        """Data folders with room for the folders of logs, and none for files in these."""
 
     def check(self, path: Path, *, reading: bool = False) -> None:
         """Raise the error of a folder that has failed. A full disk can be read."""
@@ -54,6 +56,8 @@ class FailingDisk(Disk):
 
     def create(self, path: Path) -> LogFile:
         self.check(path)
+        if path.parent.parent in self.without_room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return super().create(path)
 
     def file(self, path: Path) -> LogFile:

@@ -2,7 +2,8 @@
 
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
-yet; it will be created in the folder), KAFKA_STORAGE_ERROR (a folder has failed).
+yet; it will be created in the folder), KAFKA_STORAGE_ERROR (a folder has failed), INVALID_TOPIC_EXCEPTION (the name of the topic is too long
+for the folder of a copy).
 Differs from Apache Kafka: a move that a stop of the broker interrupts begins anew at the next start, and does not go on with its copy."""
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.folders.folder_names import can_have_future
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
@@ -39,6 +41,8 @@ def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
     if partition is not None:
         if partition.lost:
             return ErrorCode.KAFKA_STORAGE_ERROR
+        if not can_have_future(topic, number):
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if node.folder_moves is not None:
             node.folder_moves.move(partition, path)
         return ErrorCode.NONE

@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -223,7 +224,9 @@ class LogManager:
         while True:
             folder = self.folders.place(topic, partition, directory_id, self._counts, full)
             path = folder.path / f"{topic}-{partition}"
+            is_new = False
             try:
+                is_new = not self._disk.exists(path)
                 log = PartitionLog.create(
                     self._disk,
                     path,
@@ -237,6 +240,9 @@ class LogManager:
                 )
                 break
             except OSError as error:
+                if is_new:  # a start in a full folder cannot open an empty log
+                    with suppress(OSError):
+                        self._disk.remove_directory(path)
                 has_failed = self.failed(folder, error)
                 if error.errno in FULL_ERRORS and folder.path not in full:  # the metadata log has no other folder
                     full.add(folder.path)

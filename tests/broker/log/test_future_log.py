@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from hypothesis.stateful import precondition, rule
 
 from streamactors.broker.errors import StorageError
 from streamactors.broker.log.config import LogConfig
-from streamactors.broker.log.disk import LogFile
 from streamactors.broker.log.folders.folder_names import future_name, parse_future
 from streamactors.broker.log.folders.future_log import REPLACING, FutureLog
 from streamactors.broker.log.manager import LogManager
@@ -128,17 +125,6 @@ class TwoFolders:
 @pytest.fixture
 def two(tmp_path: Path) -> TwoFolders:
     return TwoFolders(tmp_path)
-
-
-def full(folder: Path, disk: FailingDisk) -> Callable[[Path], LogFile]:
-    """A `create` that has no room for the files of logs in a data folder."""
-
-    def create(path: Path) -> LogFile:
-        if path.parent.parent == folder:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        return FailingDisk.create(disk, path)
-
-    return create
 
 
 def names(folder: Path) -> list[str]:
@@ -277,9 +263,9 @@ def test_a_copy_takes_the_place_of_one_that_was_left(two: TwoFolders) -> None:
     two.logs.close()
 
 
-def test_a_copy_that_could_not_be_begun_is_no_move(two: TwoFolders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_that_could_not_be_begun_is_no_move(two: TwoFolders) -> None:
     # What was left of it began the move at the next start, although the answer was an error.
-    monkeypatch.setattr(two.disk, "create", full(two.paths[1], two.disk))
+    two.disk.without_room.add(two.paths[1])
     with pytest.raises(StorageError, match="No space left"):
         two.begin()
     assert names(two.paths[1]) == []

@@ -308,6 +308,42 @@ def test_a_thousand_idle_partitions_cost_no_descriptor(start: Callable[..., LogM
     assert len(logs.logs()) == 1000
 
 
+def test_a_log_that_has_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
+    # The empty folder of the log stayed, and the next start, which had no room for its first segment, left the whole data folder out.
+    disk = FailingDisk()
+    folders = (tmp_path / "a", tmp_path / "b")
+
+    def start() -> LogManager:
+        logs = LogManager(
+            folders[0], others=folders[1:], default_config=LogConfig(), clock_ms=lambda: NOW_MS, disk=disk
+        )
+        logs.open()
+        return logs
+
+    logs = start()
+    logs.folders.preferred["t", 0] = folders[1]
+    disk.without_room.add(folders[1])
+    assert logs.create("t", 0, None, LogConfig()).directory.parent == folders[0]
+    assert not (folders[1] / "t-0").exists()
+    logs.close()
+    again = start()
+    assert len(again.folders.usable) == 2
+    again.close()
+
+
+def test_what_was_there_before_stays_when_a_log_has_no_room(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    logs = LogManager(tmp_path / "a", default_config=LogConfig(), clock_ms=lambda: NOW_MS, disk=disk)
+    logs.open()
+    (tmp_path / "a" / "t-0").mkdir()
+    (tmp_path / "a" / "t-0" / "note").touch()
+    disk.without_room.add(tmp_path / "a")
+    with pytest.raises(StorageError, match="No space left"):
+        logs.create("t", 0, None, LogConfig())
+    assert (tmp_path / "a" / "t-0" / "note").exists()
+    logs.close()
+
+
 def test_the_metadata_log_is_made_in_no_other_folder(tmp_path: Path) -> None:
     disk = FailingDisk()
     folders = (tmp_path / "a", tmp_path / "b")

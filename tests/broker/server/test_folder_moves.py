@@ -214,6 +214,20 @@ def test_what_comes_during_the_flush_is_copied_before_the_replacement(
         assert fetched(client, "in-0") == (0, 6)
 
 
+def test_a_name_that_is_too_long_for_the_folder_of_a_copy_is_refused(two: TwoFolders) -> None:
+    # The name of the folder was cut, and the next start took it for the copy of another topic.
+    with two.start() as live, live.client() as client:
+        for name, code in ((213 * "t", 0), (214 * "t", ErrorCode.INVALID_TOPIC_EXCEPTION)):
+            live.create_topic(name)
+            source = folder_of(live, name)
+            target = next(each for each in two.folders if each != source)
+            assert move(client, target, name) == code
+            if code == 0:
+                wait_until(lambda name=name, target=target: folder_of(live, name) == target, "the replica has moved")
+            else:
+                assert list(described(client, name)) == [(str(source), False)]
+
+
 def test_a_topic_that_is_deleted_does_not_move(two: TwoFolders, gate: Gate) -> None:
     second = two.folders[1]
     with two.start() as live, live.client() as client:

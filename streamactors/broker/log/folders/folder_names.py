@@ -15,10 +15,7 @@ _FUTURE: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
 
 def deleted_name(topic: str, partition: int) -> str:
     """Return a new name for the folder of a log that is deleted."""
-    return _capped(topic, f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}")
-
-
-def _capped(topic: str, ending: str) -> str:
+    ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
     return topic[: MAX_NAME - len(ending)] + ending
 
 
@@ -31,8 +28,13 @@ def parse_folder(name: str) -> tuple[str, int] | None:
 
 
 def future_name(topic: str, partition: int) -> str:
-    """Return a new name for the folder of a future log."""
-    return _capped(topic, f"-{partition}.{uuid.uuid4().hex}-future")
+    """Return a new name for the folder of a future log. It is not cut, because it says what the log is a copy of."""
+    return f"{topic}-{partition}.{uuid.uuid4().hex}-future"
+
+
+def can_have_future(topic: str, partition: int) -> bool:
+    """Whether the folder of a future log can have a name."""
+    return len(future_name(topic, partition)) <= MAX_NAME
 
 
 def parse_future(name: str) -> tuple[str, int] | None:
