@@ -91,6 +91,7 @@ class Hot(Generic[T]):
 
     def put(self, key: bytes, entry: T) -> None:
         """Keep or replace the object of a key."""
+        self._old.pop(key, None)  # an older object that was not read before
         self._young[key] = entry
         self._removed.discard(key)
         self._changed.put(key, entry)
