@@ -36,7 +36,7 @@ class AggregateSpec(Generic[W]):
 
     `kafka`: Kafka's semantics to the letter. `finals`: the operator itself or a step behind it on the same table emits
     final results. `old_from_init`: the first update of a window carries the initial value as its old one, as in Kafka
-    Streams; else None."""
+    Streams, where some later updates carry none. False: each update carries the value that was forwarded before it, or None."""
 
     node: str
     store: str

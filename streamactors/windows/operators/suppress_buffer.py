@@ -97,6 +97,8 @@ class SuppressBuffer(TimedOperator):
         self._bytes = 0
         self.leaves_when_forwarded = False
         """Kafka mode: who reads an entry while it is being forwarded still sees the value before it (see `forwarded`)."""
+        self.sends_released = False
+        """Strict mode: the old value of a result is the result that was released before it. Kafka Streams sends the value that was held back last."""
         self._leaving: dict[Where, Held] = {}
 
     def process(self, rows: Sequence[Update], out: list[Any]) -> None:
@@ -149,14 +151,17 @@ class SuppressBuffer(TimedOperator):
         """What only some buffers do with an update: restart the timer, weigh the entry, emit an early result."""
         if self._restarts and entry.timestamp > entry.time:
             entry.time = entry.timestamp
+        if self._early_every is not None and (entry.new is None or self.stream_time >= entry.next_early):
+            entry.next_early = self.stream_time + self._early_every
+            if self.sends_released:
+                update = (*update[:5], entry.prior, *update[6:])
+                entry.prior = entry.new
+            out.append(update)
         if self._weighs:
             self._bytes -= entry.size
             entry.size = self._size(entry)
             self._bytes += entry.size
             self._measure()
-        if self._early_every is not None and (entry.new is None or self.stream_time >= entry.next_early):
-            entry.next_early = self.stream_time + self._early_every
-            out.append(update)
 
     def _release(self, out: list[Any]) -> None:
         """Emit everything that is due."""
@@ -182,7 +187,8 @@ class SuppressBuffer(TimedOperator):
         if entry.new is not None or not self._final:
             self._report.emitted += 1
             ident, start, end = _parts(entry.where)
-            key, new, old, timestamp, context = entry.key, entry.new, entry.old, entry.timestamp, entry.context
+            key, new, timestamp, context = entry.key, entry.new, entry.timestamp, entry.context
+            old = entry.prior if self.sends_released else entry.old
             out.append((ident, key, start, end, new, old, timestamp, context, self._final))
         if self._report.detailed:
             self._measure()

@@ -47,6 +47,7 @@ class SessionOperator(InclusiveOperator[Session]):
         aggregator = spec.aggregator
         assert aggregator.merge is not None
         merge = aggregator.merge
+        self._sends_replaced = not spec.old_from_init
         self._counts = aggregator.kind == "count"
         self._init = aggregator.init
         self._add = as_values(aggregator.add)
@@ -76,10 +77,13 @@ class SessionOperator(InclusiveOperator[Session]):
         if end > self._newest:
             self._newest = end
         same = None  # the session that is the union already; it stays in its place
+        replaced = None  # its value, if its deletion is not forwarded
         for session in joined:
             if start != end and self._closing is None:  # the union is more than the row itself
                 key, old = session.key, session.value
                 out.append((ident, key, session.start, session.end, None, old, session.end, context, False))
+            elif self._sends_replaced:
+                replaced = session.value
             if session.start == start and session.end == end and value is not None:
                 same = session
                 continue
@@ -98,7 +102,7 @@ class SessionOperator(InclusiveOperator[Session]):
         elif (hidden := self._sessions.find(ident, start, end)) is not None:  # in Kafka mode: not joined, yet deleted
             self._sessions.remove(hidden)
         if self._closing is None:
-            out.append((ident, record.key, start, end, value, None, end, context, False))
+            out.append((ident, record.key, start, end, value, replaced, end, context, False))
 
     def _aggregate(self, joined: list[Session], value: Any) -> Any:
         if self._counts:

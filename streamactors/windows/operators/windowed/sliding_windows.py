@@ -108,13 +108,16 @@ class SlidingOperator(InclusiveOperator[Pane]):
     def _apply(self, ident: Ident, panes: Panes, update: PaneUpdate, record: Record, out: list[Any]) -> None:
         """Write one update to the store and forward it."""
         start, new = update.start, update.new
-        old = None if update.copies or (update.pane is None and not self._old_from_init) else update.old
+        pane = update.pane or panes.get(start)  # a hidden window with that start may still exist
+        if self._old_from_init:
+            old = None if update.copies else update.old
+        else:
+            old = None if pane is None else pane.value
         timestamp = update.timestamp
         if not update.copies and (update.old is None or record.timestamp > timestamp):
             timestamp = record.timestamp
         if start > self._newest:
             self._newest = start
-        pane = update.pane or panes.get(start)  # a hidden window with that start may still exist
         if new is None:
             if pane is not None:
                 panes.remove(pane)

@@ -223,6 +223,7 @@ class SuppressNode(TableNode):
             build.stores,
         )
         operator.leaves_when_forwarded = build.topology.semantics == "kafka"
+        operator.sends_released = build.topology.semantics == "strict"
         build.buffers.append(operator.buffered)
         return operator
 
