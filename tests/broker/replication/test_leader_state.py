@@ -91,3 +91,19 @@ def test_a_broker_that_is_no_replica_is_not_counted() -> None:
     assert not state.fetched(9, 9, 110, 110, 1.0)
     state.learn((1, 2, 4), (1, 2), 8)
     assert set(state.remotes) == {2, 4}
+
+
+def test_a_follower_that_waits_at_the_end_counts_as_caught_up_until_the_leader_appends() -> None:
+    """A fetch of a session does not name a partition again whose offset is the same. The leader notes before an append that it was asked."""
+    state = leader()
+    state.fetched(2, 9, 110, 110, 1_000.0)
+    state.fetched(3, 9, 105, 110, 1_000.0)
+    for replica in (2, 3, 9):  # 9 is no replica
+        state.heard(replica, 50_000.0)
+    assert (state.remotes[2].caught_up_ms, state.remotes[2].fetched_ms) == (50_000.0, 50_000.0)
+    assert (state.remotes[3].caught_up_ms, state.remotes[3].fetched_ms) == (0.0, 50_000.0)  # it waits behind the end
+    assert state.shrinkage(120, 50_000.0 + LAG_MS, LAG_MS) == Proposal((1, 2), 5, 7, (UNKNOWN, 9))
+    state.heard(2, 40_000.0)  # older than what is known
+    assert (state.remotes[2].caught_up_ms, state.remotes[2].fetched_ms) == (50_000.0, 50_000.0)
+    state.fetched(3, 9, 110, 120, 60_000.0)  # it has what the leader had when it was heard of
+    assert state.remotes[3].caught_up_ms == 50_000.0
