@@ -145,7 +145,7 @@ class SubstreamsLogic(Logic):
 
     def _take_in(self) -> None:
         if not self._upstream_done and not self._stuck and self._gathered < self._limit():
-            self.inlets[0].want(max(1, self._slice()))
+            self.inlets[0].want(self._slice())
 
     def _slice(self) -> int:
         return self.attributes.max_chunk or 1_024

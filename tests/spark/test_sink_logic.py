@@ -1,0 +1,103 @@
+"""A sink into Spark beside its sources, without a stream and without Spark: who begins where, and what is too late."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow
+import pytest
+
+from streamactors.spark.errors import SparkError
+from streamactors.spark.sink import sink_logic
+from streamactors.spark.sink.sink_logic import SparkSinkLogic
+
+
+class Handle:
+    """A source that waits for its position."""
+
+    bounded = True
+
+    def __init__(self, label: str, **ends: int) -> None:
+        self.label = label
+        self._ends = ends
+        self.begun: list[tuple[Any, ...]] = []
+
+    def ends(self) -> dict[str, int]:
+        return self._ends
+
+    def initial(self) -> dict[str, int]:
+        return dict.fromkeys(self._ends, 0)
+
+    def identity(self) -> dict[str, str]:
+        return {"topic": self.label}
+
+    def begin(self, start: Any, until: Any, *, skip_lost: bool) -> None:
+        self.begun.append((start, until, skip_lost))
+
+
+@pytest.fixture
+def logic() -> SparkSinkLogic:
+    schema = SimpleNamespace(arrow=pyarrow.schema([("n", pyarrow.int64())]))
+    settings: Any = SimpleNamespace(schema=schema, bad_rows=None, trigger={}, strict=True, checkpoint="ck")
+    logic = SparkSinkLogic(settings)
+    logic._order = ["left", "right"]  # the sources by their place in the graph
+    logic.failures = []  # type: ignore[attr-defined]
+    logic.async_callback = lambda fn: SimpleNamespace(  # type: ignore[method-assign,assignment]
+        invoke=lambda argument: logic.failures.append(argument)  # type: ignore[attr-defined]
+    )
+    return logic
+
+
+def test_a_source_that_never_starts_is_an_error_and_not_a_wait_for_ever(
+    logic: SparkSinkLogic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_logic, "CLAIM_TIMEOUT_S", 0.01)
+    logic.claim("right", Handle("right"))  # type: ignore[arg-type]
+    with pytest.raises(SparkError, match="a source of the graph did not start"):
+        logic._ends()
+
+
+def test_the_sources_are_waited_for_and_keep_their_places(logic: SparkSinkLogic) -> None:
+    left, right = Handle("left", a=1, b=2), Handle("right", a=9)
+    found: list[Any] = []
+    asks = threading.Thread(target=lambda: found.append(logic._ends()))
+    asks.start()
+    logic.claim("right", right)  # type: ignore[arg-type]
+    assert found == []
+    logic.claim("left", left)  # type: ignore[arg-type]
+    asks.join(60)
+    assert found == [{"0/a": 1, "0/b": 2, "1/a": 9}]
+
+
+def test_each_source_begins_at_its_own_part_of_the_positions(logic: SparkSinkLogic) -> None:
+    left, right = Handle("left", a=1, b=2), Handle("right", a=9)
+    for name, handle in (("left", left), ("right", right)):
+        logic.claim(name, handle)  # type: ignore[arg-type]
+    begun: list[Any] = []
+    logic._batches = SimpleNamespace(begin=lambda start, until: begun.append((start, until)))  # type: ignore[assignment]
+    start, until = {"0/a": 1, "0/b": 2, "1/a": 3, "10/a": 7}, {"0/a": 4, "0/b": 5, "1/a": 6}
+    logic._begin(start, None)
+    logic._begin(start, until)
+    assert begun == [(start, None), (start, until)]
+    assert left.begun == [({"a": 1, "b": 2}, None, False), ({"a": 1, "b": 2}, {"a": 4, "b": 5}, False)]
+    assert right.begun == [({"a": 3}, None, False), ({"a": 3}, {"a": 6}, False)]
+
+
+def test_a_source_that_starts_again_within_a_run_ends_it(logic: SparkSinkLogic) -> None:
+    for _ in range(2):
+        logic.claim("left", Handle("numbers"))  # type: ignore[arg-type]
+    (failure,) = logic.failures  # type: ignore[attr-defined]
+    assert isinstance(failure, SparkError)
+    assert "source numbers was started again within the run" in str(failure)
+
+
+def test_an_error_goes_to_the_stream_as_it_is_and_to_spark_as_text(logic: SparkSinkLogic) -> None:
+    error = ValueError("no such offset")
+    with pytest.raises(SparkError, match=r"^ValueError: no such offset$"), logic._own_errors():
+        raise error
+    own = SparkError("the checkpoint is newer")
+    with pytest.raises(SparkError, match=r"^the checkpoint is newer$"), logic._own_errors():
+        raise own
+    assert logic.failures == [error, own]  # type: ignore[attr-defined]
