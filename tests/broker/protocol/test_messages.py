@@ -14,35 +14,9 @@ from streamactors.broker.protocol.errors import MalformedMessage, MessageError, 
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response
 from streamactors.broker.protocol.primitives import uvarint
 from streamactors.broker.protocol.schema import FieldSchema, StructSchema, known_versions, load_struct
+from tests.broker.protocol.random_bodies import bodies
 
-_RANGES = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _SERVED = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 24, 26, 28, 32, 37, 42, 44, 60, 61)
-
-
-def _values(field: FieldSchema) -> st.SearchStrategy[Any]:
-    kind: st.SearchStrategy[Any]
-    if isinstance(field.type, StructSchema):
-        kind = _bodies(field.type)
-    elif field.type in _RANGES:
-        bits = _RANGES[field.type]
-        kind = st.integers(-(1 << bits - 1), (1 << bits - 1) - 1)
-    elif field.type.startswith("uint"):
-        kind = st.integers(0, (1 << int(field.type[4:])) - 1)
-    else:
-        kind = {
-            "string": st.text(max_size=9),
-            "bytes": st.binary(max_size=9),
-            "bool": st.booleans(),
-            "uuid": st.uuids().filter(lambda value: value.int != 0) | st.none(),
-            "float64": st.floats(allow_nan=False),
-        }[field.type]
-    if field.is_array:
-        kind = st.lists(kind, max_size=2)
-    return kind | st.none() if field.nullable and field.tag is None else kind
-
-
-def _bodies(struct: StructSchema) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({field.name: _values(field) for field in struct.fields})
 
 
 def _as_body(value: Any, struct: StructSchema) -> dict[str, Any]:
@@ -67,7 +41,7 @@ def _every_message(keys: Any) -> list[tuple[int, int, str]]:
 
 def _round_trip(key: int, version: int, direction: str, data: st.DataObject) -> None:
     struct = load_struct(key, version, direction)  # type: ignore[arg-type]
-    body = data.draw(_bodies(struct))
+    body = data.draw(bodies(struct))
     if direction == "request":
         decoded = decode_request(key, version, memoryview(encode_request(key, version, body)))
     else:
