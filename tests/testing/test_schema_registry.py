@@ -106,6 +106,14 @@ def test_errors_have_the_codes_of_the_registry(client):
     assert client.get_subjects() == []
 
 
+@pytest.mark.parametrize(
+    ("method", "target"), [("GET", "/nothing"), ("GET", "/subjects/x/versions/1/nothing"), ("PATCH", "/subjects")]
+)
+def test_what_the_registry_does_not_serve_is_not_found(method, target):
+    status, body = SchemaRegistry().answer(method, target, None)
+    assert (status, body["error_code"], body["message"]) == (404, 404, "HTTP 404 Not Found")
+
+
 def test_a_file_keeps_schemas_versions_and_levels(tmp_path):
     path = tmp_path / "schemas.jsonl"
     with SchemaRegistry(path) as registry:
