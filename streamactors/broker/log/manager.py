@@ -168,12 +168,12 @@ class LogManager:
     def close(self) -> None:
         """Flush and close all logs, mark the shutdown as clean, and unlock the folders. Further calls do nothing.
 
-        Write errors are logged. The next start then recovers the logs."""
+        Write errors are logged. The next start then recovers the logs of the folder with the error."""
         if not self._open:
             return
         self._open = False
         self.flush_pool.close()
-        in_order = True
+        spoiled: set[Path] = set()
         for log in self.logs():
             if not self._works(log):
                 log.abandon()
@@ -181,18 +181,22 @@ class LogManager:
             try:
                 log.close()
             except StorageError as error:
-                in_order = False
                 logger.error("%s", error)
-            in_order = in_order and log.closed_in_order
-        try:
-            self.remove_deleted()
-            self._upkeep.write_checkpoints()
-            if in_order:
-                for folder in self.folders.working:
-                    folder.mark_clean(self.broker_epoch)
-        except OSError as error:
-            where = ", ".join(str(each.path) for each in self.folders.all)
-            logger.error("cannot write the checkpoints of %s: %s; the next start recovers", where, error)
+            if not log.closed_in_order:
+                spoiled.add(log.directory.parent)
+        self.remove_deleted()
+        spoiled |= self._upkeep.write_checkpoints()
+        for folder in self.folders.working:
+            if folder.path in spoiled:
+                logger.error("%s was not closed in order; the next start recovers its logs", folder.path)
+                continue
+            try:
+                folder.mark_clean(self.broker_epoch)
+            except OSError as error:
+                why = error.strerror or error
+                logger.error(
+                    "cannot mark %s as closed in order: %s; the next start recovers its logs", folder.path, why
+                )
         self.folders.unlock()
 
     # ---- the logs ----

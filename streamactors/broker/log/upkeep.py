@@ -36,7 +36,7 @@ class Upkeep:
         self._remove_folders = remove_deleted
         self._folders = folders
         self.producer_id_expiration_ms = config.producer_id_expiration_ms
-        self._works: tuple[tuple[Callable[[int], None], int], ...] = (
+        self._works: tuple[tuple[Callable[[int], object], int], ...] = (
             (self._checkpoint_high_watermarks, config.replica_high_watermark_checkpoint_interval_ms),
             (self._checkpoint_recovery_points, config.log_flush_offset_checkpoint_interval_ms),
             (self._checkpoint_log_starts, config.log_flush_start_offset_checkpoint_interval_ms),
@@ -67,42 +67,42 @@ class Upkeep:
             wait_ms = min(wait_ms, due_ms - now_ms)
         return wait_ms
 
-    def write_checkpoints(self) -> None:
-        """Write all checkpoint files now. Raises OSError."""
-        self._checkpoint_high_watermarks(0)
-        self._checkpoint_log_starts(0)
-        self._checkpoint_recovery_points(0)
+    def write_checkpoints(self) -> set[Path]:
+        """Write all checkpoint files now. Return the data folders of which one could not be written."""
+        return (
+            self._checkpoint_high_watermarks(0) | self._checkpoint_log_starts(0) | self._checkpoint_recovery_points(0)
+        )
 
-    def _checkpoint_high_watermarks(self, now_ms: int) -> None:
-        self._checkpoint(HIGH_WATERMARKS, lambda log: log.high_watermark)
+    def _checkpoint_high_watermarks(self, now_ms: int) -> set[Path]:
+        return self._checkpoint(HIGH_WATERMARKS, lambda log: log.high_watermark)
 
-    def _checkpoint_recovery_points(self, now_ms: int) -> None:
-        self._checkpoint(RECOVERY_POINTS, lambda log: log.recovery_point)
+    def _checkpoint_recovery_points(self, now_ms: int) -> set[Path]:
+        return self._checkpoint(RECOVERY_POINTS, lambda log: log.recovery_point)
 
-    def _checkpoint_log_starts(self, now_ms: int) -> None:
+    def _checkpoint_log_starts(self, now_ms: int) -> set[Path]:
         # Only log starts inside the first segment: file names tell the others.
-        self._checkpoint(
+        return self._checkpoint(
             LOG_STARTS,
             lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
         )
 
-    def _checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> None:
-        """Write a checkpoint file in each folder, with the logs of that folder. Raises the last OSError, after the other folders."""
+    def _checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> set[Path]:
+        """Write a checkpoint file in each folder, with the logs of that folder. Return the folders in which it could not be written."""
         by_folder: dict[Path, dict[tuple[str, int], int]] = {each.path: {} for each in self._folders}
         for log in self._logs():
             offset = offset_of(log)
             if offset is not None and log.directory.parent in by_folder:
                 by_folder[log.directory.parent][log.topic, log.partition] = offset
-        failure: OSError | None = None
+        failed: set[Path] = set()
         for folder in self._folders:
             if folder.failure is not None:
                 continue
             try:
                 folder.write_checkpoint(name, by_folder[folder.path])
             except OSError as error:
-                failure = error
-        if failure is not None:
-            raise failure
+                failed.add(folder.path)
+                logger.error("cannot write %s: %s", folder.path / name, error.strerror or error)
+        return failed
 
     def _retain(self, now_ms: int) -> None:
         for log in self._logs():

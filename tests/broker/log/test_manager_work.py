@@ -106,6 +106,14 @@ def test_a_deleted_log_of_a_failed_folder_does_not_spoil_the_shutdown(two: TwoFo
     assert "a 0 3" in (two.paths[0] / RECOVERY_POINTS).read_text()
 
 
+@pytest.mark.parametrize("what", ["", "b-0", f"{RECOVERY_POINTS}.tmp"])
+def test_a_data_folder_that_fails_at_the_stop_does_not_spoil_the_others(two: TwoFolders, what: str) -> None:
+    two.disk.fail(two.paths[1] / what)
+    two.logs.close()
+    assert [(each / CLEAN_SHUTDOWN).exists() for each in two.paths] == [True, False]
+    assert "a 0 3" in (two.paths[0] / RECOVERY_POINTS).read_text()
+
+
 def test_a_segment_that_cannot_be_removed_does_not_hold_up_others(two: TwoFolders) -> None:
     for name in ("b", "a"):
         log = two.logs.get(name, 0)
