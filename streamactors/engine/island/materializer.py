@@ -103,9 +103,7 @@ def _prepare_marks(
             connections[number].carries = frozenset(map(source_id, carried))
     for i, node in enumerate(plan.nodes):
         logic = logics[i]
-        if isinstance(
-            logic, ChunkLogic
-        ):  # a user's stage says in its class how marks pass, and its logic only has the function
+        if isinstance(logic, ChunkLogic):  # made of one function: its stage says whether marks pass
             logic.passes_marks = node.stage.handling.passes
         if node.stage.emits_marks and i not in handed_out:
             run.source_of[logic] = (source_id(i), node.attributes.replay)
