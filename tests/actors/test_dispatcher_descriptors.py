@@ -72,6 +72,21 @@ def test_a_broken_descriptor_nobody_looks_at_is_dropped(
     os.close(reader)
 
 
+def test_who_registers_a_descriptor_hears_that_it_is_broken_once(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader, writer = os.pipe()
+    heard: list[str] = []
+    on_loop(dispatcher, lambda: dispatcher.register(reader, on_broken=lambda: heard.append("broken")))
+    os.close(writer)
+    eventually(lambda: heard == ["broken"])
+    with pytest.raises(KeyError):
+        on_loop(dispatcher, lambda: dispatcher.unregister(reader))
+    os.close(reader)
+    assert heard == ["broken"]
+    assert caplog.text == ""
+
+
 def test_a_descriptor_closed_before_it_is_unregistered_is_still_found(dispatcher: Dispatcher) -> None:
     ours, theirs = socket.socketpair()
     on_loop(dispatcher, lambda: dispatcher.register(ours, int))

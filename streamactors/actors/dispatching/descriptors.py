@@ -23,7 +23,7 @@ class HasFileno(Protocol):
 
 
 class _Registration:
-    __slots__ = ("fd", "fileobj", "on_readable", "on_writable", "since_round")
+    __slots__ = ("fd", "fileobj", "on_broken", "on_readable", "on_writable", "since_round")
 
     def __init__(
         self,
@@ -31,12 +31,14 @@ class _Registration:
         fd: int,
         on_readable: Callback | None,
         on_writable: Callback | None,
+        on_broken: Callback | None,
         since_round: int,
     ) -> None:
         self.fileobj = fileobj
         self.fd = fd
         self.on_readable = on_readable
         self.on_writable = on_writable
+        self.on_broken = on_broken
         self.since_round = since_round
 
 
@@ -50,19 +52,23 @@ class Descriptors:
         self._round = 0
 
     def register(
-        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
+        self,
+        fileobj: int | HasFileno,
+        on_readable: Callback | None = None,
+        on_writable: Callback | None = None,
+        on_broken: Callback | None = None,
     ) -> None:
         """Add a descriptor. Raises ValueError if it is there already, OSError if it cannot be polled (a plain file)."""
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         if fd in self._registrations:
             raise ValueError(f"dispatcher {self._name!r}: file descriptor {fd} is registered already; use modify")
         self._poller.register(fd, _events(on_readable, on_writable))
-        self._registrations[fd] = _Registration(fileobj, fd, on_readable, on_writable, self._round)
+        self._registrations[fd] = _Registration(fileobj, fd, on_readable, on_writable, on_broken, self._round)
 
     def modify(
         self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
     ) -> None:
-        """Replace both callbacks; the poller is called only when the events change. Raises KeyError if it is not registered."""
+        """Replace the callbacks for readable and writable; the poller is called only when the events change. Raises KeyError if it is not registered."""
         registration = self._find(fileobj)
         before = _events(registration.on_readable, registration.on_writable)
         registration.on_readable, registration.on_writable = on_readable, on_writable
@@ -99,11 +105,18 @@ class Descriptors:
             if registration.on_writable is not None and events & (WRITABLE | BROKEN):
                 call(registration.on_writable)
             elif events & BROKEN and registration.on_readable is None:
-                # No callback would handle the error, and poll would report it in every round.
-                _log.warning(
-                    "dispatcher %r: %r is broken and has no callback; unregistered", self._name, registration.fileobj
-                )
-                self.unregister(registration.fd)
+                self._broken(registration, call)
+
+    def _broken(self, registration: _Registration, call: Callable[[Callback], None]) -> None:
+        """Neither callback handles the error, and poll would report it in every round."""
+        if registration.on_broken is not None:
+            call(registration.on_broken)
+        else:
+            _log.warning(
+                "dispatcher %r: %r is broken and has no callback; unregistered", self._name, registration.fileobj
+            )
+        if self._registrations.get(registration.fd) is registration:
+            self.unregister(registration.fd)
 
     def close(self) -> None:
         """Forget all registrations and close the poller's own descriptor."""

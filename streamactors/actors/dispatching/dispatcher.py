@@ -188,15 +188,20 @@ class Dispatcher:
     # ---- file descriptors ----
 
     def register(
-        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
+        self,
+        fileobj: int | HasFileno,
+        on_readable: Callback | None = None,
+        on_writable: Callback | None = None,
+        on_broken: Callback | None = None,
     ) -> None:
         """Call `on_readable()` while `fileobj` is readable, closed or broken, and `on_writable()` while it is writable.
 
         On the loop thread (or before the start) only. The registration stays until `unregister`; with both None only
-        errors are watched for. Raises ValueError if it is registered already.
+        errors are watched for. `on_broken()` is called for an error that neither of them hears of, and the registration ends.
+        Raises ValueError if it is registered already.
         """
         self._check_thread("register")
-        self._descriptors.register(fileobj, on_readable, on_writable)
+        self._descriptors.register(fileobj, on_readable, on_writable, on_broken)
 
     def modify(
         self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None

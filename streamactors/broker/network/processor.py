@@ -140,7 +140,7 @@ class Processor:
         self._ids += 1
         self.connections[connection.id] = connection
         self._per_host[connection.host] += 1
-        self._dispatcher.register(sock, partial(self._on_readable, connection))
+        self._dispatcher.register(sock, partial(self._on_readable, connection), on_broken=partial(connection.close, ""))
         if connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+import struct
 from pathlib import Path
+
+import pytest
 
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.wire import WireClient, wait_until
@@ -34,3 +39,20 @@ def test_a_disconnect_is_noticed_even_at_the_limit_of_requests_in_flight(tmp_pat
             producer.call(0, 9, produce_body(batch(b"a")))
         for _ in range(IN_FLIGHT):
             assert patient.receive()[1].responses[0].partitions[0].records
+
+
+def test_a_reset_at_the_limit_of_requests_in_flight_ends_the_connection_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # the dispatcher dropped the broken socket; the next answer then failed, and with it the coordinator that gave it
+    with LiveBroker(tmp_path, {"max.in.flight.requests": IN_FLIGHT}) as live:
+        live.create_topic("orders")
+        leaving = live.client()
+        ask_as_much_as_one_may(leaving)
+        wait_until(lambda: waiting(live) == IN_FLIGHT)
+        leaving.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        leaving.close()
+        wait_until(lambda: waiting(live) == 0)
+        with live.client() as producer:
+            producer.call(0, 9, produce_body(batch(b"a")))
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
