@@ -1,18 +1,52 @@
-"""Zip of two inputs that both carry marks."""
+"""Marks through a zip whose inputs come from one source: the last ones arrive, although one input ends before the other."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from streamactors import Sink, Source
+from streamactors import Broadcast, Flow, GraphDSL, Sink, Source, Zip
+from tests.engine.test_ownership import OwnerStage
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 7])
-def test_a_mark_before_one_input_does_not_hide_the_elements_behind_it(actor_system, n):
-    # Both inputs ran: element, mark, element, …; where the mark of one stood in front while the other showed an element, zip
-    # asked for more without asking to be shown what lay ready, and both waited for ever.
-    left, right = [], []
-    source = Source.range(n).with_replay(on_done=left.append).zip(Source.range(n).with_replay(on_done=right.append))
-    result = source.async_boundary().async_boundary(2).run_with(Sink.to_list(), actor_system)
-    assert result.result(5) == [(i, i) for i in range(n)]
-    assert left[-1] == right[-1] == n
+@pytest.mark.parametrize("longer", [0, 1])
+@pytest.mark.parametrize("until", [{"0": 4}, {"0": 9}])
+def test_the_marks_in_front_of_the_end_pass_a_zip_of_one_source(longer: int, until: Any, actor_system: Any) -> None:
+    """Cancelling the input that is still open would lose the mark in front of its end, and the source would never be done."""
+    with GraphDSL() as g:
+        fork, join = g.add(Broadcast(2)), g.add(Zip())
+        owner = g.add(Sink.from_stage(OwnerStage()), keep=True)
+        g.add(Source.range(0, 10)) >> fork
+        ways = [Flow.map(lambda n: n), Flow.map(lambda n: n).async_boundary()]
+        fork.out(0) >> ways[longer] >> join.in_(0)
+        fork.out(1) >> ways[1 - longer] >> join.in_(1)
+        join >> owner
+    (logic,) = g.to_runnable().run(actor_system)
+    assert logic.claimed.wait(30)
+    logic.handle.begin({}, until, skip_lost=False)
+    seen = logic.future.result(30)
+    assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(10)]
+    at = seen.index(f"mark {until['0']}")
+    assert (seen[at - 1], seen[at + 1]) == ((until["0"] - 1,) * 2, (until["0"],) * 2)
+    assert seen[-1] == "end of input"
+
+
+@pytest.mark.parametrize("shorter", [0, 1])
+def test_a_mark_behind_the_last_result_passes_though_the_shorter_input_has_ended(
+    shorter: int, actor_system: Any
+) -> None:
+    with GraphDSL() as g:
+        fork, join = g.add(Broadcast(2)), g.add(Zip())
+        owner = g.add(Sink.from_stage(OwnerStage()), keep=True)
+        g.add(Source.range(0, 10)) >> fork
+        ways = [Flow.take(5), Flow.map(lambda n: n).async_boundary()]
+        fork.out(0) >> ways[shorter] >> join.in_(0)
+        fork.out(1) >> ways[1 - shorter] >> join.in_(1)
+        join >> owner
+    (logic,) = g.to_runnable().run(actor_system)
+    assert logic.claimed.wait(30)
+    logic.handle.begin({}, None, skip_lost=False)
+    seen = logic.future.result(30)
+    assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(5)]
+    assert "mark 5" in seen
