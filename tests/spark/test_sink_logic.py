@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow
 import pytest
 
+from streamactors.engine.logic import Logic
 from streamactors.spark.errors import SparkError
 from streamactors.spark.sink import sink_logic
 from streamactors.spark.sink.sink_logic import SparkSinkLogic
@@ -101,3 +102,34 @@ def test_an_error_goes_to_the_stream_as_it_is_and_to_spark_as_text(logic: SparkS
     with pytest.raises(SparkError, match=r"^the checkpoint is newer$"), logic._own_errors():
         raise own
     assert logic.failures == [error, own]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("at", ["query first", "stream first"])
+def test_a_stage_fails_when_both_its_stream_and_its_query_have_ended(
+    logic: SparkSinkLogic, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[BaseException] = []
+    calls: list[str] = []
+    monkeypatch.setattr(Logic, "fail_stage", lambda self, error: failed.append(error))
+    logic.in_ = SimpleNamespace(cancel=lambda cause: calls.append("cancel"))  # type: ignore[assignment]
+    logic._batches = SimpleNamespace(fail=lambda error: calls.append("fail"))  # type: ignore[assignment]
+    logic._runner = SimpleNamespace(stop=lambda: calls.append("stop"))  # type: ignore[assignment]
+    error = OSError("no space")
+    if at == "stream first":
+        logic.fail_stage(error)
+        assert (calls, failed) == (["cancel", "fail", "stop"], [])  # the stage lives until the query has ended
+        logic.fail_stage(ValueError("what comes of it"))
+        calls.clear()
+        logic._on_query_ended(None)
+    else:
+        logic._on_query_ended(error)
+    assert (calls, failed) == ([], [error])
+
+
+def test_a_stage_completes_when_its_query_has_ended_without_an_error(logic: SparkSinkLogic) -> None:
+    ended: list[Any] = []
+    progress = SimpleNamespace(sink_ended=ended.append)
+    logic.interpreter = SimpleNamespace(island=SimpleNamespace(run=SimpleNamespace(progress=progress)))  # type: ignore[assignment]
+    logic.complete_stage = lambda: ended.append("complete")  # type: ignore[method-assign]
+    logic._on_query_ended(None)
+    assert ended == [logic, "complete"]
