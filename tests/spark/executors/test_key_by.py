@@ -93,7 +93,7 @@ def test_rows_under_new_keys_give_the_results_and_late_rows_of_one_process(
         stream = counted(records_of(cluster, topic), Flow.map(to_late).to(late)).map(to_row)
         control, query = stream.to_mat(sink, Keep.both).run(SparkExecutors(spark))
         assert query.await_termination(END_S)
-        control.is_shutdown.result(10)
+        control.is_shutdown.result(END_S)
         return query
 
     query = run()

@@ -78,7 +78,7 @@ def test_late_rows_go_to_a_topic_though_the_function_takes_no_row_of_the_results
     sink = SparkSink.foreach_batch(spark, write, RESULT, tmp_path / "ck", max_rows=90)
     control, query = rows.to_mat(sink, Keep.both).run(SparkExecutors(spark))
     assert query.await_termination(END_S)
-    control.is_shutdown.result(10)
+    control.is_shutdown.result(END_S)
     results, lates = wanted_of(cluster, system, topic)
     assert written(cluster, system, late_topic) == lates
     assert len(epochs) >= 3
