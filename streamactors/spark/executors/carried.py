@@ -3,7 +3,10 @@
     one process ──► changelogs, offsets of the group ──► first run on executors with a new checkpoint
     executors ──► states, Spark's commits ──► carry_back ──► changelogs, offsets of the group ──► one process
 
-A partition is carried back in one transaction: the entries that differ, tombstones for those that are gone, and the position."""
+A partition is carried back in one transaction: the entries that differ, tombstones for those that are gone, and the position.
+
+A graph without windows moves by its positions alone. Results in Spark: SparkSink and executors continue one checkpoint. Results in a topic: one
+process continues at the offsets of the group, and executors at those of a new checkpoint, which begins at the offsets of the group."""
 
 from __future__ import annotations
 
@@ -60,12 +63,51 @@ def carry_in(
         states.write(str(key), at, at, changes, fresh(), due_ms)
         states.begin_with(str(key), at)
     if output_group is not None:
-        begins = {places.key_of(name): position for name, position in first.items()}
-        before = admin.committed(output_group, keys)
-        behind = {key: position for key, position in begins.items() if before.get(key, position) < position}
-        if behind:
-            admin.commit(output_group, behind)
+        catch_up(settings, output_group, first)
     return True
+
+
+def catch_up(
+    settings: ConsumerSettings, group: str, positions: Mapping[str, int], begun_at: Mapping[str, int] | None = None
+) -> None:
+    """Raise what `group` has as the written positions of the output to `positions`: a run in one process has written up to there.
+
+    `begun_at`: where the query has begun. A partition without a written position stands there; without `begun_at` it is left alone.
+    Raises KafkaError."""
+    begins = positions if begun_at is None else begun_at
+    with Admin(settings) as admin:
+        before = admin.committed(group, map(places.key_of, positions))
+        behind = {
+            key: position
+            for name, position in positions.items()
+            if before.get(key := places.key_of(name), begins.get(name, 0)) < position
+        }
+        if behind:
+            admin.commit(group, behind)
+
+
+def written(files: Files, first: Mapping[str, int]) -> tuple[dict[str, int], bool]:
+    """Return the positions before which a checkpoint has everything, and whether no batch behind them was begun."""
+    begun, done = _batches(files)
+    if not done:
+        return dict(first), not begun
+    return places.positions(_offsets(files, max(done))), max(begun) == max(done)
+
+
+def check_not_overtaken(settings: ConsumerSettings, files: Files, positions: Mapping[str, int]) -> None:
+    """Check that the group has not come further than the checkpoint of a graph that ends in a topic, given the checkpoint's positions.
+
+    A query on executors commits for the group what its checkpoint has, so another run has written what lies between. Raises CheckpointError."""
+    group = str(settings.group_id)
+    with Admin(settings) as admin:
+        committed = admin.committed(group, map(places.key_of, positions))
+    for name, position in positions.items():
+        key = places.key_of(name)
+        if committed.get(key, position) > position:
+            raise CheckpointError(
+                f"group {group} has come to {committed[key]} of {key}, and checkpoint {files.root} ends at {position}: another run has "
+                "continued since; a run on executors needs a new checkpoint, which begins where the group is"
+            )
 
 
 def carry_back(
@@ -82,6 +124,7 @@ def carry_back(
         raise CheckpointError(
             f"checkpoint {files.root} has windows over several topics, whose state cannot be carried back"
         )
+    check_not_overtaken(settings, files, places.positions(found))
     keys = [places.key_of(name) for name in names]
     _, there = ChangelogTopics(settings, topics, created_with=windows.factory.changelog_settings).read(keys)
     for name, key in zip(names, keys, strict=True):
@@ -103,6 +146,18 @@ def carry_back(
     return {key: found[name] for name, key in zip(names, keys, strict=True)}
 
 
+def carry_back_positions(settings: ConsumerSettings, files: Files) -> dict[TopicPartition, int]:
+    """Commit the positions at the end of a checkpoint for the group, for a graph without windows; return them.
+
+    Raises CheckpointError, KafkaError."""
+    positions = places.positions(_last_offsets(files))
+    check_not_overtaken(settings, files, positions)
+    found = {places.key_of(name): position for name, position in positions.items()}
+    with Admin(settings) as admin:
+        admin.commit(str(settings.group_id), found)
+    return found
+
+
 def _write(
     producer: ProducerSettings, group: str, key: TopicPartition, records: Sequence[ProducerRecord], position: int
 ) -> None:
@@ -117,14 +172,22 @@ def _write(
 
 def _last_offsets(files: Files) -> dict[str, Any]:
     """Return the offsets of the last batch of a checkpoint, which must be written. Raises CheckpointError."""
-    begun, written = (
-        {int(name) for name in files.names(folder) if name.isdigit()} for folder in ("offsets", "commits")
-    )
-    if not written:
+    begun, done = _batches(files)
+    if not done:
         raise CheckpointError(f"checkpoint {files.root} has no batch; there is nothing to carry back")
-    if max(begun) != max(written):
+    if max(begun) != max(done):
         raise CheckpointError(
             f"batch {max(begun)} of checkpoint {files.root} was begun and is not written; run the graph on executors until it is, by "
             'SparkExecutors(spark, trigger="available_now"), and carry its state back then'
         )
-    return dict(json.loads(files.read(f"offsets/{max(begun)}").splitlines()[-1]))
+    return _offsets(files, max(begun))
+
+
+def _batches(files: Files) -> tuple[set[int], set[int]]:
+    """Return the numbers of the batches that were begun, and of those that were written."""
+    begun, done = ({int(name) for name in files.names(folder) if name.isdigit()} for folder in ("offsets", "commits"))
+    return begun, done
+
+
+def _offsets(files: Files, batch: int) -> dict[str, Any]:
+    return dict(json.loads(files.read(f"offsets/{batch}").splitlines()[-1]))

@@ -140,19 +140,21 @@ class SparkExecutors:
     def carry_back(self, graph: RunnableGraph[Any]) -> dict[str, int]:
         """Carry the state of a graph's windows, and its positions, back to where `graph.run()` in one process continues; return the positions.
 
-        The state goes to the changelog topics and the positions to the source's group, in one transaction for each partition. The query
-        must have ended, and its last batch must be written. To continue on executors later, give the next run a new checkpoint.
-        Raises BuildError for a graph without changelogs, or one that does not end in a topic; CheckpointError, RestoreError, KafkaError."""
+        The state goes to the changelog topics and the positions to the source's group, in one transaction for each partition. A graph
+        without windows has positions only. The query must have ended, and its last batch must be written. To continue on executors later,
+        give the next run a new checkpoint.
+        Raises BuildError for windows without changelogs, a source that does not commit, or a graph that does not end in a topic;
+        CheckpointError, RestoreError, KafkaError."""
         translated_ = translated(chain_of(flat_of(graph.module)))
         windows, plan, topic = translated_.program.windows, translated_.plan, translated_.topic
         if (
-            windows is None
-            or topic is None
-            or not (windows.factory.blueprint.intake.changelog and plan.keeps_changelog)
+            topic is None
+            or not plan.keeps_changelog
+            or not (windows is None or windows.factory.blueprint.intake.changelog)
         ):
             raise BuildError(
-                f"{WHO}: only windows with changelogs whose results end in a topic can be carried back; this graph "
-                "would not continue in one process"
+                f"{WHO}: only a graph whose results end in a topic can be carried back, with a source that commits, and without windows or with "
+                "windows that have changelogs; this graph would not continue in one process"
             )
         run = self._run_of(translated_)
         return {str(key): position for key, position in run.carry_back(topic.settings).items()}

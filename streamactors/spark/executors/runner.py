@@ -25,7 +25,14 @@ from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.subscriptions import ManualSubscription, TopicPartition
 from streamactors.spark.errors import SparkError, SparkQueryFailed
 from streamactors.spark.executors import entry, offsets
-from streamactors.spark.executors.carried import carry_back, carry_in
+from streamactors.spark.executors.carried import (
+    carry_back,
+    carry_back_positions,
+    carry_in,
+    catch_up,
+    check_not_overtaken,
+    written,
+)
 from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.graph_chain import WHO
 from streamactors.spark.executors.planner import Plans
@@ -150,12 +157,13 @@ class GraphRun:
         self._runner.stop_between_batches()
 
     def carry_back(self, producer: ProducerSettings) -> dict[TopicPartition, int]:
-        """Carry the state of the windows back to their changelogs, in place of a run; return the positions."""
+        """Carry the positions back to the group, and the state of windows to their changelogs, in place of a run; return the positions."""
         checkpoint, windows = self._open_checkpoint(), self._graph.program.windows
-        assert windows is not None
         try:
-            states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
             files = Files(self.settings.spark, self.settings.checkpoint)
+            if windows is None:
+                return carry_back_positions(self._graph.plan.settings, files)
+            states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
             return carry_back(windows, self._graph.plan.settings, files, states, producer)
         finally:
             checkpoint.close()
@@ -170,6 +178,7 @@ class GraphRun:
         self._checkpoint = checkpoint = self._open_checkpoint()
         positions.check_group()
         first = checkpoint.initial(self._begin)
+        self._compare_with_other_runs(first)
         partitions = {offsets.key_of(name).partition for name in first}
         if windows is not None:
             windows.partitions = len(partitions)
@@ -208,6 +217,19 @@ class GraphRun:
             states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
             carry_in(windows, self._graph.plan.settings, first, states, group)
         return first
+
+    def _compare_with_other_runs(self, first: dict[str, int]) -> None:
+        """Take over, or refuse, what a run in one process has written since the last run on executors. Raises CheckpointError."""
+        topic, plan = self._topic, self._graph.plan
+        if topic is None:
+            return
+        files = Files(self.settings.spark, self.settings.checkpoint)
+        positions, is_whole = written(files, first)
+        if topic.results and positions != first:
+            if plan.commits is Commits.MARKS:
+                check_not_overtaken(plan.settings, files, positions)
+        elif self._graph.program.windows is None:  # what is before the positions was written, here or there
+            catch_up(plan.settings, topic.group, positions, first if is_whole else None)
 
     @property
     def _carries(self) -> bool:

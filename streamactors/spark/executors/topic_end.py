@@ -127,8 +127,9 @@ def must_write(committed: tuple[int, str] | None, what: Range, group: str) -> bo
         if what.start == what.begin:
             return True
         raise CheckpointError(
-            f"{what.key}: group {group} has no committed position, so it cannot be told whether the records before {what.start} were written "
-            "(offsets of a group without members expire); look at the output, then commit the position for that group or begin anew"
+            f"{what.key}: group {group} has no committed position, so it cannot be told whether the records before {what.start} were written: "
+            "a run in one process has begun this batch, or the position has expired; run the graph there until the batch is written, or look "
+            "at the output, then commit the position for that group or begin anew"
         )
     place = at_of(committed[1]) or At(committed[0])
     if place >= what.end:

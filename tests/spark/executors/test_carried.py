@@ -171,11 +171,13 @@ def test_changelogs_become_states_and_states_become_changelogs(cluster: Any, sys
     more = {part: rows[len(wanted[part]) :] for part, rows in read_topic(cluster, staying.out).items()}
     assert {part: rows[before[part] :] for part, rows in read_topic(cluster, moving.out).items()} == more
     assert all(more.values())
+    with pytest.raises(CheckpointError, match=r"has come to .*, and checkpoint .*ck ends at .*: another run has"):
+        carry_back(windows, settings, files, states, ProducerSettings(cluster.bootstrap_servers))
 
 
 def test_what_would_not_continue_in_one_process_is_refused(spark: Any, cluster: Any, tmp_path: Path) -> None:
     executors = SparkExecutors(spark, checkpoint=tmp_path / "ck")
     results = counted(records_of(cluster, "nowhere"))
     sink = SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck")
-    with pytest.raises(BuildError, match="only windows with changelogs whose results end in a topic"):
+    with pytest.raises(BuildError, match="only a graph whose results end in a topic can be carried back"):
         executors.carry_back(results.map(lambda row: (row.value,)).to(sink))
