@@ -21,6 +21,7 @@ from streamactors.kafka import (
 )
 from streamactors.spark import CheckpointError, SparkSetupError, SparkSink, SparkStreamQuery
 from streamactors.spark.errors import SparkError
+from streamactors.windows import TimeWindows
 
 pytestmark = pytest.mark.timeout(600)
 END_S = 300.0
@@ -48,6 +49,14 @@ def test_a_path_that_blurs_or_remembers_names_the_stage_and_the_way_out(
 ) -> None:
     with pytest.raises(BuildError, match=f"SparkSink.foreach_batch .*{said}"):
         Source.range(0, 10).via(flow).to(sink).run()
+
+
+def test_windows_in_this_process_are_refused_and_executors_named(sink: Sink[Any, Any]) -> None:
+    records = Consumer.records(SETTINGS, TOPIC, key="string", value="json")
+    counts = records.group_by_key().windowed_by(TimeWindows.of_size("1h")).count().to_stream()
+    said = r"SparkSink.foreach_batch .*'windows' .*run the graph on Spark's executors: graph\.run\(SparkExecutors\(spark\)\)"
+    with pytest.raises(BuildError, match=said):
+        counts.map(lambda hour: (hour.value,)).to(sink).run()
 
 
 def test_a_merge_is_refused(sink: Sink[Any, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors import BuildError, Keep
+from streamactors.broker import Cluster
 from streamactors.kafka.errors import RecordsGone, TopicNotFound
 from streamactors.spark import CheckpointError, SparkExecutors, SparkQueryFailed, SparkSink
 from tests.spark.executors._plain import write_rows
@@ -61,6 +63,12 @@ def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, clu
     assert isinstance(error, CheckpointError)
     assert topic in str(error)
     assert elsewhere in str(error)
+
+    with Cluster() as other_cluster:
+        write_rows(other_cluster, topic, [])
+        error = failing(spark, records_of(other_cluster, topic).map(lambda record: (1,)), tmp_path / "ck")
+    assert isinstance(error, CheckpointError)
+    assert len(re.findall(r"cluster id [\w-]+", str(error))) == 2
 
     cluster.delete_topic(topic)
     cluster.create_topic(topic, partitions=2)
