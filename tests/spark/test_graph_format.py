@@ -21,9 +21,9 @@ from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 from streamactors.spark import register_graph_format
 from streamactors.spark.graph_format.reading import graph_options, parcel_of
 from streamactors.spark.sink.batch_size import MAX_ROWS
+from tests.spark.own_queries import finished
 
-pytestmark = pytest.mark.timeout(300)
-END_S = 120.0
+pytestmark = pytest.mark.timeout(600)
 SCHEMA = StructType().add("key", "string").add("n", "long")
 NUMBERS = range(60)
 
@@ -87,9 +87,7 @@ def test_a_named_source_is_a_streaming_frame_that_goes_on_at_its_checkpoint(sess
         frame = reading(session, source="fruit_streams:fruit", maxRows="25").schema(SCHEMA).load()
         counts = frame.groupBy("key").agg({"n": "sum"})
         writing = counts.writeStream.outputMode("complete").format("memory").queryName(name)
-        query = writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
-        assert query.awaitTermination(END_S)
-        return query
+        return finished(writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start)
 
     query = run("first")
     wanted: Counter[str] = Counter()
@@ -110,9 +108,9 @@ def test_what_is_missing_is_said_in_a_sentence_by_spark(session: Any, folder: Pa
     with pytest.raises(PySparkException, match=r"a source is a stream; use spark\.readStream"):
         session.read.format("streamactors").option("source", "fruit_streams:fruit").schema(SCHEMA).load().collect()
     frame = reading(session, source="fruit_streams:fruits").schema(SCHEMA).load()
-    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "none")).start()
+    writing = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "none"))
     with pytest.raises(StreamingQueryException, match="fruit_streams has no fruits; did you mean fruit"):
-        query.awaitTermination(END_S)
+        finished(writing.start)
 
 
 @pytest.mark.parametrize(

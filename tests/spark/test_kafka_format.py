@@ -15,8 +15,9 @@ from streamactors import Sink
 from streamactors.broker import Cluster
 from streamactors.kafka import Admin, Consumer, ConsumerSettings, Subscriptions
 from streamactors.spark import register_kafka_format
+from tests.spark.own_queries import finished
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 END_S = 120.0
 
 
@@ -98,7 +99,7 @@ def test_a_stream_goes_on_behind_its_checkpoint_and_writes_each_batch_once(
         ).load()
         writing = frame.select("key", "value", "partition").writeStream.format("streamactors-kafka")
         writing = writing.options(**options(cluster, topic="out", checkpointLocation=str(tmp_path / "ck")))
-        assert writing.trigger(availableNow=True).start().awaitTermination(END_S)
+        finished(writing.trigger(availableNow=True).start)
 
     def written() -> list[bytes]:
         return sorted(record.value for record in records_in(cluster, "out"))

@@ -12,7 +12,8 @@ import pytest
 
 from streamactors.spark import SparkSource, register_kafka_format
 from tests.spark.executors._plain import write_rows
-from tests.spark.executors.in_spark import END_S, new_topic, records_of, rows_of
+from tests.spark.executors.in_spark import new_topic, records_of, rows_of
+from tests.spark.own_queries import finished
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -32,11 +33,9 @@ def frame(spark: Any, cluster: Any) -> Any:
     return SparkSource.frame(spark, rows, "k string, n long, at timestamp", max_rows=60)
 
 
-def finished(writer: Any, checkpoint: Path) -> Any:
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    assert query.awaitTermination(END_S)
+def run(writer: Any, checkpoint: Path) -> None:
+    query = finished(writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start)
     assert len([each for each in query.recentProgress if each["numInputRows"]]) > 1
-    return query
 
 
 def test_a_watermark_closes_windows_whose_rows_go_into_files(spark: Any, frame: Any, tmp_path: Path) -> None:
@@ -45,7 +44,7 @@ def test_a_watermark_closes_windows_whose_rows_go_into_files(spark: Any, frame: 
     hours = frame.withWatermark("at", f"{LATE_S} seconds").groupBy(f.window("at", f"{SIZE_S} seconds"), "k").count()
     rows = hours.select("k", f.col("window.start").cast("long").alias("start"), "count")
     table = tmp_path / "table"
-    finished(rows.writeStream.format("parquet").option("path", str(table)), tmp_path / "ck")
+    run(rows.writeStream.format("parquet").option("path", str(table)), tmp_path / "ck")
     found = {(row.k, row.start): row["count"] for row in spark.read.parquet(str(table)).collect()}
     counts = Counter((key, at // SIZE_S * SIZE_S) for _, key, _, at in rows_of(12))
     closed = max(at for *_, at in rows_of(12)) - LATE_S
@@ -60,7 +59,7 @@ def test_a_join_goes_into_a_topic(spark: Any, cluster: Any, frame: Any, tmp_path
     names = spark.createDataFrame([("a", "Anna"), ("b", "Bert")], "k string, name string")
     rows = frame.join(names, "k").selectExpr("CAST(k AS BINARY) AS key", "CAST(concat(name, n) AS BINARY) AS value")
     writer = rows.writeStream.format("streamactors-kafka").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
-    finished(writer.option("topic", out), tmp_path / "ck")
+    run(writer.option("topic", out), tmp_path / "ck")
     read = spark.read.format("streamactors-kafka").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     found = Counter((bytes(row.key), bytes(row.value)) for row in read.option("subscribe", out).load().collect())
     called = {"a": "Anna", "b": "Bert"}
@@ -95,7 +94,7 @@ def test_transform_with_state_counts_into_foreach_batch(spark: Any, frame: Any, 
     spark.conf.set(PROVIDER, ROCKSDB)
     try:
         counts = frame.groupBy("k").transformWithStateInPandas(Counts(), "k string, n long", "Append", "None")
-        finished(counts.writeStream.foreachBatch(write), tmp_path / "ck")
+        run(counts.writeStream.foreachBatch(write), tmp_path / "ck")
     finally:
         spark.conf.unset(PROVIDER)
     assert last == dict(Counter(key for _, key, _, _ in rows_of(12)))

@@ -27,6 +27,7 @@ from streamactors.spark import SparkExecutors, SparkSink, SparkSource
 from streamactors.spark.query import runner as query_runner
 from tests.spark.executors._plain import in_process, write_rows
 from tests.spark.executors.in_spark import END_S, counted, new_topic, records_of, rows_of
+from tests.spark.own_queries import finished
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -269,8 +270,7 @@ def test_a_source_with_its_steps_is_a_streaming_frame_for_queries_of_sparks_own(
     assert frame.isStreaming
     counts = frame.groupBy("k").count()
     writing = counts.writeStream.outputMode("complete").format("memory").queryName(topic)
-    query = writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
-    assert query.awaitTermination(END_S)
+    query = finished(writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start)
     found = {row["k"]: row["count"] for row in spark.table(topic).collect()}
     assert found == dict(Counter(key for _, key, _, _ in rows_of(11, 60)))
     ends = {f"0/{topic}-{p}": sum(row[0] == p for row in rows_of(11, 60)) for p in (0, 1)}
@@ -279,9 +279,9 @@ def test_a_source_with_its_steps_is_a_streaming_frame_for_queries_of_sparks_own(
     write_rows(cluster, elsewhere, [])
     other = records_of(cluster, elsewhere, until=None).map(lambda record: (record.key, record.value))
     writing = SparkSource.frame(spark, other, "k string, n long").writeStream.format("noop")
-    query = writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start()
+    writing = writing.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
     with pytest.raises(StreamingQueryException, match=f"was written for topic {topic}, and this frame reads topic"):
-        query.awaitTermination(END_S)
+        finished(writing.start)
     with pytest.raises(
         BuildError, match=r"SparkSource.frame: the state of 'windows' would need a checkpoint of its own"
     ):
