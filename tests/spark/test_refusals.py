@@ -53,7 +53,7 @@ def test_a_path_that_blurs_or_remembers_names_the_stage_and_the_way_out(
 
 def test_windows_in_this_process_are_refused_and_executors_named(sink: Sink[Any, Any]) -> None:
     records = Consumer.records(SETTINGS, TOPIC, key="string", value="json")
-    counts = records.group_by_key().windowed_by(TimeWindows.of_size("1h")).count().to_stream()
+    counts = records.group_by_key().windowed_by(TimeWindows.of_size("1h").with_grace("1m")).count().to_stream()
     said = r"SparkSink.foreach_batch .*'windows' .*run the graph on Spark's executors: graph\.run\(SparkExecutors\(spark\)\)"
     with pytest.raises(BuildError, match=said):
         counts.map(lambda hour: (hour.value,)).to(sink).run()
