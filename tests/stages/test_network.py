@@ -113,6 +113,17 @@ def settled(count: Any) -> int:
     return last
 
 
+def test_a_client_that_has_nothing_to_say_hears_what_the_server_says():
+    """Its input ends before it is connected."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        back = Source.from_iterable([]).via(Tcp.outgoing_connection(*listening.getsockname())).run_with(Sink.to_list())
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.recv(100) == b""
+            accepted.sendall(b"hello")
+        assert b"".join(back.result(20)) == b"hello"
+
+
 def test_a_server_that_does_not_read_holds_up_the_client():
     with socket.create_server(("127.0.0.1", 0)) as listening:
         pulled = [0]
