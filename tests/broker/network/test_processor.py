@@ -15,6 +15,7 @@ import pytest
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.network import acceptor as acceptor_module
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.connection import Mute
 from streamactors.broker.network.limits import Limits
@@ -225,19 +226,26 @@ def test_a_port_in_use_is_one_line() -> None:
     dispatcher.stop()
 
 
+@pytest.mark.parametrize("has_ipv6", [True, False])
+def test_localhost_has_the_addresses_of_the_machine(has_ipv6: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor_module, "_has_ipv6_loopback", lambda: has_ipv6)
+    wanted = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")][: 1 + has_ipv6]
+    assert acceptor_module._addresses(ListenerSpec("PLAINTEXT", "LocalHost", 0, "localhost", 0)) == wanted
+
+
 def test_localhost_listens_on_both_loopback_addresses() -> None:
     dispatcher = Dispatcher("unused")
     acceptor = Acceptor(dispatcher, Limits(), lambda sock, listener: sock.close())
     listener = acceptor.bind(ListenerSpec("PLAINTEXT", "localhost", 0, "localhost", 0))
     assert listener.port == listener.advertised_port > 0
     socket.create_connection(("127.0.0.1", listener.port)).close()
-    if socket.has_ipv6:
-        try:
-            socket.create_connection(("::1", listener.port)).close()
-        except OSError as error:
-            pytest.skip(f"no IPv6 here: {error}")
-        finally:
-            acceptor.stop()
-            dispatcher.stop()
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pass  # no IPv6 here
+    else:
+        socket.create_connection(("::1", listener.port)).close()
+    acceptor.stop()
+    dispatcher.stop()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", listener.port))
