@@ -126,6 +126,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a remainder": (Flow.map(lambda r: (r[0] % -3,)), "% other than of an integer by a positive constant"),
     "unlike things": (Flow.filter(lambda r: r[0] == r[2]), "== of int and float"),
     "a string times": (Flow.map(lambda r: (r[3] * 2,)), r"\* of str"),
+    "a flag and a number": (Flow.filter(lambda r: r[4] & r[0]), "& of bool and int"),
+    "a number or a flag": (Flow.filter(lambda r: r[0] | r[4]), r"\| of int and bool"),
     "an inversion": (Flow.filter(lambda r: ~r[0]), "more than one expression of operators"),
     "a flag": (Flow.map(lambda r: (r[4] + 1,)), r"\+ of bool"),
     "a map_concat": (Flow.map_concat(lambda r: [r]), "neither a map nor a filter"),

@@ -129,3 +129,13 @@ def test_the_queue_of_expiries_does_not_grow_with_deletions() -> None:
         driver.pipe("people", "a", None, time)
     driver.pipe("people", "a", "x", 3_000)
     assert len(list(table._expiries.items())) == 1
+
+
+@pytest.mark.parametrize("what", ["ttl", "history"])
+def test_a_table_keeps_its_entries_for_a_millisecond_at_least(what: str) -> None:
+    def driver(span: int) -> TopologyDriver:
+        return TopologyDriver(lambda topics: topics.table("people", name="people", **{what: span}))
+
+    assert len(driver(1).pipe("people", "a", "x", 5)) == 1
+    with pytest.raises(BuildError, match=what):
+        driver(0)
