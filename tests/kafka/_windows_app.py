@@ -1,10 +1,13 @@
 """A child process that counts a topic in windows, transactionally, until it has read it all; killed by the tests at random.
 
-It says "position N" for each chunk of rows it takes, and "end" when everything is committed."""
+It says "position N" for each chunk of rows it takes, and "end" when everything is committed. With HOLD=N in its environment it waits behind
+chunk N until it is killed."""
 
 from __future__ import annotations
 
+import os
 import sys
+from itertools import count
 
 from streamactors import ActorSystem
 from streamactors.kafka import (
@@ -29,8 +32,12 @@ def main(bootstrap: str, group: str, source: str, target: str, chunk: str, state
     )
     producer = ProducerSettings(bootstrap, transactional_id=group, commit_interval_ms=30)
 
+    hold, numbers = int(os.environ.get("HOLD", "0")), count(1)
+
     def told(rows):
         print("position", rows[-1].context.offset, flush=True)
+        if next(numbers) == hold:
+            sys.stdin.read()
         return rows
 
     with ActorSystem("windows") as system:

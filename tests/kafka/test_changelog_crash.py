@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from confluent_kafka import Producer as BareProducer
 from tests.bare_clients import IN_ORDER
 
 ROWS, PARTITIONS, KEYS = 6_000, 2, 5
+CHUNKS = 30  # at least: so many polls give all rows
 
 
 def rows(seed):
@@ -75,24 +77,28 @@ def crash_and_restart(cluster, read_all, seed, kills, topics=1, state=None):
         f"windows-{seed}-{topics}",
         source,
         target,
-        "200",
+        str(ROWS // CHUNKS),
         *([str(state)] if state else []),
     ]
     killed, ended = 0, False
     while not ended:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        # so many chunks in, then at any moment of the next tenth of a second: before, in and after commits. The first time
-        # sooner: a quick machine is through with all of them in less.
-        lifetime = dice.randrange(1, 40) if killed < kills else 1 << 30
+        # so many chunks in, then at any moment of the next tenth of a second: before, in and after commits. The first process waits to be killed:
+        # on a busy machine it was through with all chunks before this one had read of them
+        lifetime = dice.randrange(1, CHUNKS if not killed else 40) if killed < kills else 1 << 30
+        hold = {"HOLD": str(lifetime)} if not killed else {}
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | hold
+        )
         for count, line in enumerate(process.stdout, 1):
             ended = line.strip() == "end"
             if count == lifetime:
                 try:
-                    process.wait(dice.random() / (10 if killed else 200))
+                    process.wait(dice.random() / 10)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     killed += 1
                 break
+        process.stdin.close()
         process.stdout.close()
         process.wait(60)
     assert killed >= 1
