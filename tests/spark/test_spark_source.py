@@ -206,8 +206,9 @@ def test_leaving_the_stream_stops_the_query(spark: Any, tmp_path: Path, files: A
 
 
 def test_a_pyspark_without_the_way_of_record_batches_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = spark.range(3)  # PySpark imports it itself with the first frame
     monkeypatch.delattr("pyspark.util._local_iterator_from_socket")
     with pytest.raises(
         SparkSetupError, match=r"SparkSource.of cannot read record batches with PySpark \d.*_local_iterator_from_socket"
     ):
-        SparkSource.of(spark.range(3)).run_with(Sink.to_list()).result(60)
+        SparkSource.of(frame).run_with(Sink.to_list()).result(60)
