@@ -246,10 +246,12 @@ TestCompactedLog.settings = PROFILE
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 class TestLogForLong(LogMachine.TestCase):  # type: ignore[name-defined,misc]
     settings = LONG
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 class TestCompactedLogForLong(CompactedLogMachine.TestCase):  # type: ignore[name-defined,misc]
     settings = LONG
