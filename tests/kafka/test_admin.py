@@ -6,6 +6,9 @@ from concurrent.futures import Future
 
 import pytest
 
+from streamactors.broker.apis import api09_offset_fetch
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.group.group_messages import FetchedOffsets
 from streamactors.kafka import Admin, ProducerSettings, SendProducer, TopicPartition
 from streamactors.kafka.client.admin import EARLIEST, LATEST
 from streamactors.kafka.errors import GroupNotFound, NoBroker, TopicError, TopicNotFound
@@ -50,6 +53,28 @@ def test_offsets_are_found_though_the_leader_that_the_client_knows_does_not_answ
             assert admin.offsets(dict.fromkeys(keys, LATEST)) == dict.fromkeys(keys, 0)
         finally:
             kafka_cluster.resume(3)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+@pytest.mark.parametrize("named", [True, False])
+def test_committed_offsets_are_found_though_the_groups_coordinator_moves(cluster, settings, monkeypatch, error, named):
+    # NOT_COORDINATOR ended the process: librdkafka's admin client followed a pointer to a group that it has not.
+    key, genuine, asked = TopicPartition("moved", 1), api09_offset_fetch._fetch, []
+
+    def fetch(request, group, then):
+        asked.append(group.group_id)
+        if len(asked) <= 2:
+            then(FetchedOffsets(error))
+        else:
+            genuine(request, group, then)
+
+    with Admin(settings) as admin:
+        admin.create("moved", partitions=2, exist_ok=True)
+        admin.commit("moving", {key: 3}, "a note")
+        monkeypatch.setattr(api09_offset_fetch, "_fetch", fetch)
+        assert admin.committed_with_metadata("moving", [key] if named else None) == {key: (3, "a note")}
+        assert asked == ["moving"] * 3
+        assert admin.members("moving") == ()
 
 
 def test_an_answer_that_never_comes_is_an_error_of_this_package(settings, monkeypatch):

@@ -14,6 +14,7 @@ from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.diagnosis.rights import Right
+from streamactors.kafka.client.group_offsets import group_offsets
 from streamactors.kafka.client.listed_offsets import answer, listed_offsets
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
@@ -285,15 +286,19 @@ class Admin:
         self, group: str, keys: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, tuple[int, str]]:
         """As `committed`, each offset with the text that was committed with it, else with an empty text."""
-        wanted = None if keys is None else [ck.TopicPartition(*key) for key in keys]
-        if wanted == [] or not group:
+        asked = self._all_partitions() if keys is None else keys
+        wanted = [ck.TopicPartition(*key) for key in asked]
+        if not wanted or not group:
             return {}
-        request = ck.ConsumerGroupTopicPartitions(group, wanted)
-        (future,) = self._client.list_consumer_group_offsets([request], **_WAIT).values()
-        found = self._group_result(group, future, "DESCRIBE")
-        return {
-            _key(p): (p.offset, p.metadata or "") for p in found.topic_partitions if p.offset >= 0 and p.error is None
-        }
+        try:
+            found = group_offsets(self._connection, self._settings, group, wanted)
+        except ck.KafkaException as error:
+            raise self._connection.failure(error, f"group {group!r}", Right("DESCRIBE", "GROUP", group)) from None
+        return {_key(p): (p.offset, p.metadata or "") for p in found if p.offset >= 0 and p.error is None}
+
+    def _all_partitions(self) -> list[TopicPartition]:
+        known = self._connection.known_topics(self._client)
+        return [TopicPartition(name, number) for name, topic in known.items() for number in topic.partitions]
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], note: str = "") -> None:
         """Set the committed offsets of a group that has no members, each with a note. Raises GroupInUse."""
