@@ -24,7 +24,7 @@ class Mixed:
     def __init__(self, folder: Path, *, our_controller: bool = False) -> None:
         (port,) = _free_ports(1)
         voters = f"{CONTROLLER}@127.0.0.1:{port}"
-        session = {"broker.session.timeout.ms": "3000"}
+        session = {"broker.session.timeout.ms": "6000"}  # beside load a broker may stand still for 3 s
         fast = {"broker.heartbeat.interval.ms": "500", "replica.lag.time.max.ms": "2000"}
         self.controller: ApacheNode | OurController
         if our_controller:
@@ -79,6 +79,21 @@ class Mixed:
             return seen is not None and seen.leader == leader and set(seen.isrs) == isr
 
         wait_until(there, lambda: f"{name}: {seen and (seen.leader, seen.isrs)}, not {leader} and {isr}")
+
+    def is_elected(self, name: str, leader: int, dead: set[int]) -> bool:
+        """Wait until a broker leads; False if only dead ones are in sync, so that nobody can be elected."""
+        seen = None
+
+        def decided() -> bool:
+            nonlocal seen
+            seen = self.partition(name)
+            return seen is not None and (seen.leader == leader or set(seen.isrs) == dead)
+
+        wait_until(
+            decided,
+            lambda: f"{name}: {seen and (seen.leader, seen.isrs)}, neither {leader} leads nor is {dead} in sync",
+        )
+        return seen is not None and seen.leader == leader
 
     def producer(self, acks: str = "all") -> confluent_kafka.Producer:
         return confluent_kafka.Producer(

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pytest
@@ -117,6 +119,7 @@ PLANS: Final = {
     "unknown": [{"topic": "a", "partition": 0, "replicas": [2, 9]}],
     "whole": [{"topic": "a", "partition": 0, "replicas": [1, 2, 3]}],
 }
+PATIENCE_S: Final = 10.0
 _FEATURES = "our brokers support fewer features, at lower levels"
 DIFFERENCES: Final = {
     "features": _FEATURES,
@@ -137,28 +140,37 @@ BLOTTED: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
     (re.compile(r"HighWatermark: +\d+"), "<offset>"),
     (re.compile(r'"directoryId": "[^"]+", (?="endpoints")'), ""),  # the voter's folder is named here only
     (re.compile(r'"logDir":"[^"]+"'), "<folder>"),
-    (re.compile(r"^(\d\s+)\S{22}\s+\d+", re.MULTILINE), r"\1<folder> <offset>"),
+    (re.compile(r"^(\d\s+)\S{22}\s+\d+ *\t\d+ *", re.MULTILINE), r"\1<folder> <offset> <lag>"),  # spaces fill a column
     (re.compile(r"CurrentObservers: .*"), _observers),
     (re.compile(r"^\s+at .*\n", re.MULTILINE), ""),
     (re.compile(r" +$", re.MULTILINE), ""),
 )
 
 
-def play(jvm: Jvm, cluster: ThreeNodes, folder: Path) -> dict[str, str]:
-    """Run all commands; return what each printed."""
+def play(
+    jvm: Jvm, cluster: ThreeNodes, folder: Path, wanted: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Run all commands; return what each printed.
+
+    A change reaches a broker a moment after the controller has answered, in either cluster. So a question is asked again until the answer is
+    the one that is `wanted`."""
     files = {}
     for name, partitions in PLANS.items():
         files[name] = folder / f"{name}.json"
         files[name].write_text(json.dumps({"version": 1, "partitions": partitions}))
 
-    def run(tool: str, arguments: str) -> str:
+    def run(name: str, tool: str, arguments: str) -> str:
         words = [each.format(s=cluster.servers, c=cluster.controller, **files) for each in arguments.split()]
-        return comparable(jvm.run(tool, *words))
+        said = comparable(jvm.run(tool, *words))
+        give_up = time.monotonic() + PATIENCE_S
+        while name in wanted and said != wanted[name] and "--describe" in words and time.monotonic() < give_up:
+            said = comparable(jvm.run(tool, *words))
+        return said
 
-    told = {name: run(tool, arguments) for name, tool, arguments in [*COMMANDS, BEFORE_A_DEATH]}
+    told = {name: run(name, tool, arguments) for name, tool, arguments in [*COMMANDS, BEFORE_A_DEATH]}
     cluster.nodes[3].kill()
     cluster.await_isr("f", {1, 2})
-    return told | {name: run(tool, arguments) for name, tool, arguments in AFTER_A_DEATH}
+    return told | {name: run(name, tool, arguments) for name, tool, arguments in AFTER_A_DEATH}
 
 
 def comparable(text: str) -> str:
@@ -175,7 +187,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]
         with ThreeNodes(folder / "theirs", ours=False) as cluster:
             theirs = play(jvm, cluster, folder)
         with ThreeNodes(folder / "ours", ours=True) as cluster:
-            ours = play(jvm, cluster, folder)
+            ours = play(jvm, cluster, folder, theirs)
     return {name: (theirs[name], ours[name]) for name in theirs}
 
 
