@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from streamactors import Broadcast, Flow, GraphDSL, Sink, Source, Zip
+from streamactors import EXACT, Broadcast, Flow, GraphDSL, Sink, Source, Zip
+from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import Logic
+from streamactors.engine.marks.marks import Mark
+from streamactors.engine.stage import FLOW, GraphStage
 from tests.engine.test_ownership import OwnerStage
 
 
@@ -50,3 +55,47 @@ def test_a_mark_behind_the_last_result_passes_though_the_shorter_input_has_ended
     seen = logic.future.result(30)
     assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(5)]
     assert "mark 5" in seen
+
+
+class LateMarks(GraphStage):
+    """Passes elements at once, and marks and the end when the island is idle."""
+
+    shape = FLOW
+    handling = EXACT
+
+    def create(self, attributes: Attributes) -> tuple[Logic, None]:
+        return LateMarksLogic(), None
+
+
+class LateMarksLogic(Logic):
+    def on_pull(self, out: Connection) -> None:
+        self.inlets[0].want(out.asked)
+
+    def on_push(self, in_: Connection) -> None:
+        self.outlets[0].push(in_.grab(self.outlets[0].asked))
+        if self.outlets[0].asked:
+            in_.want(self.outlets[0].asked)
+
+    def on_mark(self, in_: Connection, mark: Mark) -> None:
+        self.call_when_idle(lambda: self.outlets[0].mark(mark))
+
+    def on_complete(self, in_: Connection) -> None:
+        self.call_when_idle(self.complete_stage)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_the_last_mark_is_waited_for_at_the_input_that_is_still_open(late: int, actor_system: Any) -> None:
+    with GraphDSL() as g:
+        fork, join = g.add(Broadcast(2)), g.add(Zip())
+        owner = g.add(Sink.from_stage(OwnerStage()), keep=True)
+        g.add(Source.range(0, 5)) >> fork
+        ways = [Flow.from_stage(LateMarks()), Flow.map(lambda n: n)]
+        fork.out(0) >> ways[late] >> join.in_(0)
+        fork.out(1) >> ways[1 - late] >> join.in_(1)
+        join >> owner
+    (logic,) = g.to_runnable().run(actor_system)
+    assert logic.claimed.wait(30)
+    logic.handle.begin({}, None, skip_lost=False)
+    seen = logic.future.result(30)
+    assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(5)]
+    assert seen[-2:] == ["mark 5", "end of input"]
