@@ -14,8 +14,10 @@ import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
+from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.network import acceptor as acceptor_module
+from streamactors.broker.network import processor as processor_module
 from streamactors.broker.network.acceptor import Acceptor
 from streamactors.broker.network.connection import Mute
 from streamactors.broker.network.limits import Limits
@@ -32,6 +34,33 @@ def test_answers_leave_in_request_order_whatever_order_they_come_in(start: Calla
         for request in reversed(network.seen):
             network.on_loop(lambda request=request: echo(request))
         assert [client.read_frame() for _ in range(20)] == [b"%d" % number for number in range(20)]
+
+
+def test_a_connection_has_the_principal_of_its_certificate_before_its_first_request(
+    start: Callable[..., Network], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor_module, "principal_of", lambda sock, protection: "User:ann")
+    network = start(echo)
+    with network.client() as client:
+        client.send_raw(framed(b"a"))
+        assert client.read_frame() == b"a"
+        assert [request.connection.principal for request in network.seen] == ["User:ann"]
+
+
+@pytest.mark.parametrize(
+    "error", [InvalidSetting("no rule matches CN=x", name="ssl.principal.mapping.rules"), ConnectionResetError("gone")]
+)
+def test_a_connection_without_a_principal_is_closed_and_forgotten(
+    error: Exception, start: Callable[..., Network], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(sock: Any, protection: Any) -> str:
+        raise error
+
+    monkeypatch.setattr(processor_module, "principal_of", fail)
+    network = start(echo)
+    with network.client() as client, pytest.raises(ConnectionError):
+        client.read_frame()
+    assert not network.processor.connections
 
 
 def test_the_answers_of_one_round_leave_together(
