@@ -140,9 +140,9 @@ def _end(child: int) -> None:
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            while True:
-                os.waitpid(-1, 0)
+        for pid in found:  # not any child: an orphan may have become one that is still to be killed
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
         if not _children():
             return
 
