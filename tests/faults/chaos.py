@@ -143,7 +143,7 @@ class Workers:
         ]
 
     def judge(self) -> list[str]:
-        """Wait until everything was written; return the partitions whose rows are not the model's.
+        """Wait until everything was written; return the partitions whose rows are not the model's, and the processes that are gone.
 
         Results are read before their input. A write whose producer gave up may become visible now; read the other way round, its result would
         be one too many."""
@@ -158,10 +158,15 @@ class Workers:
             ]
             ahead = any(len(written[n]) > len(wanted[n]) for n in wanted)
             if not differ:
-                return []
+                return self._ended()
             if ahead or time.monotonic() > give_up:
-                return differ + self._last_words()
+                return differ + self._ended() + self._last_words()
             time.sleep(0.5)
+
+    def _ended(self) -> list[str]:
+        """Return the processes that are gone, such as by a fault of a library: one of two can do the work of both."""
+        codes = [(told.name, process.poll()) for told, process in zip(self._told, self._processes, strict=True)]
+        return [f"{name}: its process has ended with {code}" for name, code in codes if code is not None]
 
     def _last_words(self) -> list[str]:
         """Return the end of what each process has said, and where each of its threads stands."""
