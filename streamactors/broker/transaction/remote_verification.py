@@ -98,7 +98,11 @@ def _errors(asked: Asked, answer: ChannelAnswer) -> dict[TopicPartition, ErrorCo
         _log.debug("%s cannot be verified: %s", asked.transactional_id, answer.error)
         return dict.fromkeys(asked.partitions, ErrorCode.NETWORK_EXCEPTION)
     if answer.value.error_code:
-        return dict.fromkeys(asked.partitions, ErrorCode(answer.value.error_code))
+        error = ErrorCode(answer.value.error_code)
+        _log.error("the coordinator of transactional id %s verifies nothing: %s", asked.transactional_id, error.name)
+        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # it is about this broker's rights, not the client's
+            error = ErrorCode.INVALID_TXN_STATE
+        return dict.fromkeys(asked.partitions, error)
     found = {
         TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
         for topic in _topics(answer.value.results_by_transaction)

@@ -30,10 +30,12 @@ class Asking:
     def _request(self, key: int, version: int, body: Any, then: Any) -> None:
         self._then = then
 
-    def answer(self) -> dict[TopicPartition, ErrorCode]:
-        results = [SimpleNamespace(partition_index=each.partition, partition_error_code=0) for each in (FIRST, SECOND)]
+    def answer(self, code: int = 0, of_all: int = 0) -> dict[TopicPartition, ErrorCode]:
+        results = [
+            SimpleNamespace(partition_index=each.partition, partition_error_code=code) for each in (FIRST, SECOND)
+        ]
         topic = SimpleNamespace(name="orders", results_by_partition=results)
-        value = SimpleNamespace(error_code=0, results_by_transaction=[SimpleNamespace(topic_results=[topic])])
+        value = SimpleNamespace(error_code=of_all, results_by_transaction=[SimpleNamespace(topic_results=[topic])])
         self._then(ChannelAnswer(value))
         errors: dict[TopicPartition, ErrorCode] = self.errors
         return errors
@@ -63,3 +65,25 @@ def test_a_leadership_that_went_and_came_back_makes_the_answer_too_old(asking: A
 def test_a_partition_that_is_no_longer_here_is_asked_for_again(asking: Asking) -> None:
     del asking.hosted[SECOND]
     assert asking.answer() == {FIRST: ErrorCode.NONE, SECOND: ErrorCode.NETWORK_EXCEPTION}
+
+
+def test_an_error_of_a_newer_broker_is_an_unknown_error(asking: Asking) -> None:
+    # ErrorCode(9999) raised: nobody answered the producer, and its connection was never read again
+    assert asking.answer(9999) == dict.fromkeys((FIRST, SECOND), ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("of_all", "told"),
+    [
+        (
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            ErrorCode.INVALID_TXN_STATE,
+        ),  # the broker lacks a right, not the client
+        (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION),
+        (9999, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_error_of_the_whole_answer_is_the_error_of_each_partition(
+    asking: Asking, of_all: int, told: ErrorCode
+) -> None:
+    assert asking.answer(of_all=of_all) == dict.fromkeys((FIRST, SECOND), told)
