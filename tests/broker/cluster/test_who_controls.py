@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.cluster.several import CONTROLLER, SeveralBrokers
+from streamactors.broker.errors import BrokerStartError
 
 
 @pytest.mark.parametrize(("controllers", "found"), [(1, CONTROLLER), (2, 7), (3, 7)])
@@ -23,3 +24,13 @@ def test_of_several_controllers_the_cluster_is_asked(controllers: int, found: in
     brokers._view = SimpleNamespace(controller=controller)
     assert brokers.controller() == found
     assert bool(asked) == (controllers > 1)
+
+
+def test_only_a_node_that_exists_can_be_slow() -> None:
+    told: list[str] = []
+    brokers: Any = SeveralBrokers.__new__(SeveralBrokers)
+    brokers.nodes, brokers._slow_ms, brokers._tell_links = {2: "node"}, {}, lambda: told.append("links")
+    with pytest.raises(BrokerStartError, match="9"):
+        brokers.slow(9, 5.0)
+    brokers.slow(2, 5.0)
+    assert (brokers._slow_ms, told) == ({2: 5.0}, ["links"])
