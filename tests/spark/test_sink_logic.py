@@ -133,3 +133,21 @@ def test_a_stage_completes_when_its_query_has_ended_without_an_error(logic: Spar
     logic.complete_stage = lambda: ended.append("complete")  # type: ignore[method-assign]
     logic._on_query_ended(None)
     assert ended == [logic, "complete"]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_stage_that_stops_gives_back_what_it_has_opened_and_ends_its_handle(
+    logic: SparkSinkLogic, ended: bool, opened: bool
+) -> None:
+    done: list[Any] = []
+    logic._query_ended = ended
+    logic._runner = SimpleNamespace(stop=lambda: done.append("stop"))  # type: ignore[assignment]
+    logic.query = SimpleNamespace(end=done.append)  # type: ignore[assignment]
+    if opened:
+        logic._bridge = SimpleNamespace(close=lambda: done.append("bridge"))  # type: ignore[assignment]
+        logic._checkpoint = SimpleNamespace(close=lambda: done.append("checkpoint"))  # type: ignore[assignment]
+    logic.on_stop()
+    *before, error = done
+    assert before == ([] if ended else ["stop"]) + (["bridge", "checkpoint"] if opened else [])
+    assert (error is None) == ended
