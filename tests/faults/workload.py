@@ -35,6 +35,17 @@ _log.propagate = False
 _log.addHandler(_Resets(logging.WARNING))
 QUIET = {"log_level": 4, "logger": _log, "error_cb": lambda error: None}
 
+CLOSE_S = 60.0
+
+
+def close(name: str, consumer: Consumer) -> None:
+    """Close a consumer, whose history is complete. Seen once: librdkafka 2.16 waited for itself in `close` for ten minutes, without an open request."""
+    closing = threading.Thread(target=consumer.close, name=f"close of {name}", daemon=True)
+    closing.start()
+    closing.join(CLOSE_S)
+    if closing.is_alive():
+        print(f"{name}: librdkafka has not closed the consumer within {CLOSE_S:.0f} s; it is left alone", flush=True)
+
 
 @dataclass
 class Run:
@@ -282,7 +293,7 @@ class Run:
         while not self.finish.is_set():
             self._breathe(name)
             self._poll(name, consumer, events)
-        consumer.close()
+        close(name, consumer)
 
     def _assigned(self, name: str, dice: random.Random, events: list[Event]) -> None:
         consumer = self._consumer(name)
@@ -295,7 +306,7 @@ class Run:
             if dice.random() < 0.01:
                 events.append(Repositioned(name))
                 consumer.assign([TopicPartition(TOPIC, n, 0) for n in range(self.partitions)])
-        consumer.close()
+        close(name, consumer)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -318,7 +329,7 @@ class Run:
                         open_partitions.discard((TOPIC, message.partition()))
                     continue
                 reads.append(Read((TOPIC, message.partition()), message.offset(), int(message.value())))
-        consumer.close()
+        close("final", consumer)
         events.append(Poll("final", tuple(reads), final=True))
         # A partition that nothing was ever read from has been read to its end all the same.
         events.extend(Poll("final", (), final=True) for _ in ends)
