@@ -4,6 +4,7 @@ Owner: `SeveralBrokers`. Reads from the leaders up to the high watermark, over s
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -15,6 +16,8 @@ from streamactors.errors import StreamActorsError
 
 FETCH: Final = (1, 12)
 MAX_BYTES: Final = 8 << 20
+LEADER_TIMEOUT_S: Final = 10.0
+_LOOK_AGAIN_S: Final = 0.05
 _SHOWN: Final = 10
 
 
@@ -44,17 +47,28 @@ def check_acked(view: View, acked: Iterable[tuple[str, bytes]]) -> int:
 def values_of(view: View, topic: str) -> Iterator[bytes]:
     """Yield the values of all records of a topic. Raises BrokerError."""
     (found,) = view.metadata([topic]).topics
-    brokers = view.brokers()
     for partition in found.partitions:
-        address = brokers.get(partition.leader_id)
-        if address is None:
-            raise BrokerError(f"{topic}-{partition.partition_index} has no leader, so it cannot be read")
-        yield from _values(view, address, topic, partition.partition_index)
+        yield from _values(view, topic, partition.partition_index)
 
 
-def _values(view: View, address: str, topic: str, index: int) -> Iterator[bytes]:
+def _leader(view: View, topic: str, index: int) -> str | None:
+    (found,) = view.metadata([topic]).topics
+    leaders = {partition.partition_index: partition.leader_id for partition in found.partitions}
+    return view.brokers().get(leaders.get(index, -1))
+
+
+def _values(view: View, topic: str, index: int) -> Iterator[bytes]:
+    """Yield the values of a partition. While its leadership moves, the new leader is waited for."""
     offset = 0
+    address = _leader(view, topic, index)
+    give_up = time.monotonic() + LEADER_TIMEOUT_S
     while True:
+        if address is None:
+            if time.monotonic() > give_up:
+                raise BrokerError(f"{topic}-{index} has no leader, so it cannot be read")
+            time.sleep(_LOOK_AGAIN_S)
+            address = _leader(view, topic, index)
+            continue
         partition = {
             "partition": index,
             "current_leader_epoch": -1,
@@ -74,6 +88,9 @@ def _values(view: View, address: str, topic: str, index: int) -> Iterator[bytes]
         answer = view.ask(address, FETCH, body).responses[0].partitions[0]
         if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > offset:
             offset = answer.log_start_offset
+            continue
+        if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and time.monotonic() < give_up:
+            address = None
             continue
         if answer.error_code:
             raise BrokerError(f"{topic}-{index} cannot be read at {offset}: {ErrorCode(answer.error_code).name}")

@@ -14,7 +14,7 @@ from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.diagnosis.rights import Right
-from streamactors.kafka.client.group_offsets import group_offsets
+from streamactors.kafka.client.group_offsets import commit_offsets, group_offsets
 from streamactors.kafka.client.listed_offsets import answer, listed_offsets
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
@@ -303,9 +303,11 @@ class Admin:
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], note: str = "") -> None:
         """Set the committed offsets of a group that has no members, each with a note. Raises GroupInUse."""
         wanted = [ck.TopicPartition(*key, offset, metadata=note) for key, offset in offsets.items()]
-        request = ck.ConsumerGroupTopicPartitions(group, wanted)
-        (future,) = self._client.alter_consumer_group_offsets([request], **_WAIT).values()
-        for p in self._group_result(group, future, "READ").topic_partitions:
+        try:
+            done = commit_offsets(self._connection, self._settings, group, wanted)
+        except ck.KafkaException as error:
+            raise self._group_failure(group, error, "READ") from None
+        for p in done:
             if p.error is not None:
                 raise self._connection.failure(p.error, f"group {group!r}: {_key(p)}", Right("READ", "TOPIC", p.topic))
 
@@ -379,14 +381,15 @@ class Admin:
         try:
             return answer(future, REQUEST_TIMEOUT_MS / 1_000)
         except ck.KafkaException as error:
-            code = error.args[0].code()
-            if code == ck.KafkaError.GROUP_ID_NOT_FOUND:
-                raise _no_group(group) from None
-            if code in (ck.KafkaError.NON_EMPTY_GROUP, ck.KafkaError.UNKNOWN_MEMBER_ID):
-                raise GroupInUse(
-                    f"group {group!r} has members; stop them first: streamactors groups describe {group}"
-                ) from None
-            raise self._connection.failure(error, f"group {group!r}", Right(operation, "GROUP", group)) from None
+            raise self._group_failure(group, error, operation) from None
+
+    def _group_failure(self, group: str, error: Any, operation: str) -> KafkaError:
+        code = error.args[0].code()
+        if code == ck.KafkaError.GROUP_ID_NOT_FOUND:
+            return _no_group(group)
+        if code in (ck.KafkaError.NON_EMPTY_GROUP, ck.KafkaError.UNKNOWN_MEMBER_ID):
+            return GroupInUse(f"group {group!r} has members; stop them first: streamactors groups describe {group}")
+        return self._connection.failure(error, f"group {group!r}", Right(operation, "GROUP", group))
 
 
 def _key(partition: Any) -> TopicPartition:

@@ -1,13 +1,14 @@
 """The committed offsets of a group, for one who is no member of it.
 
-librdkafka 2.16 has a request for this in its admin client, which ends the process without a word when the broker that it asks does not coordinate the
-group any more: the handler looks for the coordinator by the client's own group, and an admin client has none (its pull request 5318). So a consumer with
-the group's id asks. It never subscribes, and so it never joins the group."""
+librdkafka 2.16 has requests for this in its admin client, and both can end the process without a word. When the broker that is asked for offsets does
+not coordinate the group any more, the handler looks for the coordinator by the client's own group, and an admin client has none (its pull request
+5318). When a request to a coordinator has timed out and is answered later, an assertion about the request fails. So a consumer with the group's id asks
+and commits. It never subscribes, and so it never joins the group."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
@@ -25,25 +26,41 @@ _MOVES: Final = (
 
 def group_offsets(connection: Connection, settings: ClientSettings, group: str, wanted: Sequence[Any]) -> list[Any]:
     """Return the partitions with the offsets and notes that the group has committed; OFFSET_INVALID without one. Raises KafkaException."""
+    return _asked(connection, settings, group, lambda client, left_s: client.committed(list(wanted), timeout=left_s))
+
+
+def commit_offsets(connection: Connection, settings: ClientSettings, group: str, wanted: Sequence[Any]) -> list[Any]:
+    """Commit the offsets and notes of these partitions; return the partitions, with the error of each. Raises KafkaException."""
+    return _asked(
+        connection, settings, group, lambda client, _: client.commit(offsets=list(wanted), asynchronous=False)
+    )
+
+
+def _asked(
+    connection: Connection, settings: ClientSettings, group: str, ask: Callable[[Any, float], list[Any]]
+) -> list[Any]:
     properties = {
         **settings.address(),
         "group.id": group,
         "enable.auto.commit": False,
         "isolation.level": "read_uncommitted",  # an open transaction does not delay the answer
+        "session.timeout.ms": REQUEST_TIMEOUT_MS,  # so long a commit waits for a coordinator
+        "socket.timeout.ms": REQUEST_TIMEOUT_MS,
         "log_level": 4,
     }
-    asks = connection.make(ck.Consumer, properties)
+    client = connection.make(ck.Consumer, properties)
     give_up = time.monotonic() + REQUEST_TIMEOUT_MS / 1_000
     try:
         while True:
             left_s = give_up - time.monotonic()
             try:
-                found: list[Any] = asks.committed(list(wanted), timeout=left_s)
+                return ask(client, left_s)
             except ck.KafkaException as error:
-                if error.args[0].code() not in _MOVES or left_s < _LAST_S:
+                code = error.args[0].code()
+                if code == ck.KafkaError._WAIT_COORD:  # a commit waits for the coordinator by itself
+                    raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
+                if code not in _MOVES or left_s < _LAST_S:
                     raise
                 time.sleep(_AGAIN_S)
-            else:
-                return found
     finally:
-        asks.close()
+        client.close()
