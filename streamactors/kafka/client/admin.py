@@ -26,6 +26,9 @@ LATEST: Final = -1
 
 DESCRIBE_CLUSTER: Final = Right("DESCRIBE", "CLUSTER", "")
 _WAIT: Final = {"request_timeout": REQUEST_TIMEOUT_MS / 1_000}
+_LONG: Final = {"request_timeout": 3_600}
+"""For requests to a coordinator. librdkafka 2.16 ends the process with an assertion when such a request has timed out and is answered later; so
+`_group_result` has the timeout."""
 _STATES: Final = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
 
 
@@ -254,7 +257,7 @@ class Admin:
     def describe_group(self, group: str) -> Group:
         """Return a group with its members. Raises GroupNotFound."""
         self._connection.known_topics(self._client)
-        (future,) = self._client.describe_consumer_groups([group], **_WAIT).values()
+        (future,) = self._client.describe_consumer_groups([group], **_LONG).values()
         found = self._group_result(group, future, "DESCRIBE")
         if _state(found) == "Dead":
             raise _no_group(group)
@@ -313,7 +316,7 @@ class Admin:
 
     def delete_group(self, group: str) -> None:
         """Delete a group and its committed offsets. Raises GroupNotFound, GroupInUse."""
-        (future,) = self._client.delete_consumer_groups([group], **_WAIT).values()
+        (future,) = self._client.delete_consumer_groups([group], **_LONG).values()
         self._group_result(group, future, "DELETE")
 
     # ── users and rights ──────────────────────────────────────────────────────────────────────────────────────────
@@ -379,7 +382,7 @@ class Admin:
 
     def _group_result(self, group: str, future: Any, operation: str) -> Any:
         try:
-            return answer(future, REQUEST_TIMEOUT_MS / 1_000)
+            return answer(future, REQUEST_TIMEOUT_MS / 1_000, grace_s=0)
         except ck.KafkaException as error:
             raise self._group_failure(group, error, operation) from None
 

@@ -60,10 +60,11 @@ def listed_offsets(
         client = again()
 
 
-def answer(future: Any, timeout_s: float) -> Any:
-    """Return the result of a request that has a timeout of `timeout_s` in librdkafka. Raises KafkaException, also if librdkafka never reports."""
+def answer(future: Any, timeout_s: float, *, grace_s: float = 5) -> Any:
+    """Return the result of a request. Raises KafkaException, also if librdkafka does not report within `timeout_s` and `grace_s`: the grace lets a
+    timeout of librdkafka come first."""
     try:
-        return future.result(timeout_s + 5)  # so that librdkafka's own timeout comes first
+        return future.result(timeout_s + grace_s)
     except TimeoutError:
         raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
 
