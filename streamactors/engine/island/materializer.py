@@ -82,7 +82,9 @@ def _prepare_marks(
     logics: list[Logic],
     connections: list[Connection],
 ) -> None:
-    """Register the sources and sinks of a plan, and set for each connection the sources whose marks it carries. Users' stages let marks pass."""
+    """Register the sources and sinks of a plan, and set for each connection the sources whose marks it carries.
+
+    Set for each stage of one function, too, whether marks pass: its class says so."""
     marks = plan.marks
 
     handed_out = {

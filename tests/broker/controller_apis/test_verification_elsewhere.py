@@ -202,7 +202,7 @@ def test_a_request_behind_one_that_waits_for_the_coordinator_waits_too(
 def test_a_later_batch_waits_for_a_first_one_that_was_refused_for_a_moment(
     cluster: ThreeBrokers, producer: Elsewhere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # 0 was to be sent again -> 1 was taken first -> 0 was out of order for ever, and the transaction was aborted.
+    # 0 was to be sent again -> 1 was taken first -> 0 was refused each time, and the transaction was aborted.
     assert producer.add(TOPIC, 0) == [E.NONE]
     with monkeypatch.context() as patch:
         held = Held(patch)

@@ -75,7 +75,7 @@ def test_an_unknown_producer_may_begin_anywhere(make_log: MakeLog) -> None:
 
 
 def test_behind_a_batch_that_is_being_verified_an_unknown_producer_begins_there_or_earlier(make_log: MakeLog) -> None:
-    # 4 was refused for a moment -> 5 was taken -> 4, sent again, was out of order for ever.
+    # 4 was refused for a moment -> 5 was taken -> 4, sent again, was refused each time.
     log = make_log()
     log.begin_verification(7, 0, 4, NOW_MS)
     log.begin_verification(7, 0, 5, NOW_MS)

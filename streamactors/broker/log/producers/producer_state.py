@@ -146,7 +146,8 @@ class ProducerState:
     def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, now_ms: int) -> None:
         """Remember a batch until a batch or a marker of its producer is appended, or the producer expires.
 
-        If the verification fails for a moment, the batch comes again. A later batch that was appended before would make it out of order for ever."""
+        If the verification fails for a moment, the producer sends the batch again. If a later batch were appended first, the log would refuse this one
+        each time."""
         if producer_id in self.entries:
             return
         earliest = self._unverified.get(producer_id)
