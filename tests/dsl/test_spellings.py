@@ -40,15 +40,10 @@ def test_sources_are_combined_one_by_one_or_as_a_list(actor_system):
 
 def test_sinks_are_combined_one_by_one_or_as_a_list(actor_system):
     for combine in (lambda *sinks: Sink.combine(*sinks), lambda *sinks: Sink.combine(sinks)):
-        first, second = [], []
-        done = (
-            Source.range(0, 3)
-            .watch_termination(Keep.right)
-            .to(combine(Sink.foreach(first.append), Sink.foreach(second.append)))
-            .run(actor_system)
-        )
-        done.result(30)
-        assert first == second == [0, 1, 2]
+        ends = []
+        both = [Sink.to_list().map_materialized_value(ends.append) for _ in range(2)]
+        Source.range(0, 3).to(combine(*both)).run(actor_system)
+        assert [end.result(30) for end in ends] == [[0, 1, 2], [0, 1, 2]]
 
 
 def test_intersperse_takes_start_separator_end_in_a_row(actor_system):

@@ -68,10 +68,11 @@ def test_a_plain_flow_becomes_one_with_context(actor_system):
 
 def test_its_ends(actor_system):
     source = numbered(1, 2)
-    seen = []
-    left = source.also_to(Sink.foreach(seen.append)).to_mat(Sink.to_list(), Keep.both).run(actor_system)
+    ends = []
+    other = Sink.to_list().map_materialized_value(ends.append)
+    left = source.also_to(other).to_mat(Sink.to_list(), Keep.both).run(actor_system)
     assert left[1].result(5) == [(1, 0), (2, 1)]
-    assert seen == [(1, 0), (2, 1)]
+    assert ends[0].result(5) == [(1, 0), (2, 1)]
     assert source.as_source().map(list).run_with(Sink.to_list(), actor_system).result(5) == [[1, 0], [2, 1]]
     assert source.to(Sink.ignore()).run(actor_system) is not None
     with pytest.raises(KeyError):

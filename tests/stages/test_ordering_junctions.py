@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -150,7 +151,8 @@ def test_names_for_several_sources_at_once(system):
     assert list_of(one.interleave_all([two], segment=1)) == [1, 2, 3, 4]
     assert list_of(one.concat_all_lazy(two, two)) == [1, 3, 2, 4, 2, 4]
     assert sorted(list_of(one.merge_all([two]))) == [1, 2, 3, 4]
-    seen: list[int] = []
-    assert list_of(one.also_to_all(Sink.foreach(seen.append), Sink.ignore())) == [1, 3]
-    assert seen == [1, 3]
+    ends: list[Any] = []
+    other = Sink.to_list().map_materialized_value(ends.append)
+    assert list_of(one.also_to_all(other, Sink.ignore())) == [1, 3]
+    assert ends[0].result(10) == [1, 3]
     assert list_of(one.zip_all(Source.from_iterable([9, 8, 7]), 0, 0)) == [(1, 9), (3, 8), (0, 7)]

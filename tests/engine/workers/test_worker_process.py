@@ -207,16 +207,16 @@ def test_stages_that_would_not_run_where_the_graph_says_are_an_error(system, gra
 
 
 def test_junctions_and_sinks_stay_in_this_process(system):
-    seen = []
+    ends = []
     done = (
         Source.range(0, 100)
         .async_boundary(process=True)
         .map(double)
-        .also_to(Sink.foreach(seen.append))
+        .also_to(Sink.to_list().map_materialized_value(ends.append))
         .run_with(Sink.fold(0, lambda a, b: a + b), system)
     )
     assert done.result(30) == 9_900
-    assert seen == list(range(0, 200, 2))
+    assert ends[0].result(30) == list(range(0, 200, 2))
 
 
 def test_two_workers_in_a_row_and_two_side_by_side(system):

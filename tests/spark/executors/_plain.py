@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from confluent_kafka import Producer as BareProducer
 
-from streamactors import ActorSystem, Keep, Sink
+from streamactors import ActorSystem, Keep, Sink, StreamFuture
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 from streamactors.kafka.client.ranges import RangeReader
@@ -95,14 +95,14 @@ class Outcome:
 
 def in_process(system: ActorSystem, build: Callable[[Any, Any], Any], source: Any) -> Outcome:
     """`build(records, late sink)`: run the graph as it always runs."""
-    late: list[Any] = []
-    stream = build(source, Sink.foreach(late.append))
+    late: list[StreamFuture[list[Any]]] = []  # none if `build` leaves the sink of the late rows out
+    stream = build(source, Sink.to_list().map_materialized_value(late.append))
     _, done = stream.to_mat(Sink.to_list(), Keep.both).run(system)
     try:
         results = done.result(END_S)
     except Exception as error:
         return Outcome(error=type(error).__name__)
-    return Outcome(by_partition(results), by_partition(late))
+    return Outcome(by_partition(results), by_partition(row for rows in late for row in rows.result(END_S)))
 
 
 @dataclass

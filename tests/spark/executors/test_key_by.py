@@ -97,9 +97,11 @@ def test_rows_under_new_keys_give_the_results_and_late_rows_of_one_process(
         return query
 
     query = run()
-    wanted_late: list[Any] = []
-    here = counted(records_of(cluster, topic, group="here"), Sink.foreach(wanted_late.append)).map(to_row)
+    late_here: list[Any] = []
+    late_sink = Sink.to_list().map_materialized_value(late_here.append)
+    here = counted(records_of(cluster, topic, group="here"), late_sink).map(to_row)
     wanted = here.run_with(Sink.to_list(), system).result(END_S)
+    wanted_late = late_here[0].result(END_S)
     assert without_offset(written) == without_offset(wanted)
     assert len(wanted) > 5
     assert without_offset(late_rows) == [

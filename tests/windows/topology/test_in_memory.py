@@ -74,10 +74,13 @@ def test_late_rows_go_to_their_sink() -> None:
     late: list[Any] = []
     topics = Topics.in_memory({"left": rows(("a", 1, 100), ("a", 2, 5)), "right": rows()})
     joined = topics.stream("left").join(
-        topics.stream("right"), lambda a, b: (a, b), JoinWindows.of(5).with_grace(0), late=Sink.foreach(late.append)
+        topics.stream("right"),
+        lambda a, b: (a, b),
+        JoinWindows.of(5).with_grace(0),
+        late=Sink.to_list().map_materialized_value(late.append),
     )
     assert listed(topics.source(joined)) == []
-    assert [each.record.timestamp for each in late] == [5]
+    assert [each.record.timestamp for each in late[0].result(5)] == [5]
 
 
 def test_a_processor_is_called_by_the_wall_clock_while_no_row_comes() -> None:
