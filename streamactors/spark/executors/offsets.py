@@ -4,8 +4,9 @@
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
 its checkpoint. "_end", "_idle" and "_event" are there only with windows. Windows over several topics have "_done", too: the partitions
-of which the broker had no more records than the batch takes. "_source" names what is read, for Spark's own queries, whose checkpoint has no file of
-streamactors. Pure: the caller brings ends, times and sizes."""
+of which the broker had no more records than the batch takes. Spark's own queries have a checkpoint without a file of streamactors, so their
+offsets have "_source", which names what is read, and "_first", where the query has begun. Spark keeps no start of batch 0: a process that
+repeats it asks for a start again, and "_first" at the end of the batch says what it was. Pure: the caller brings ends, times and sizes."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors.ranges import At, Beside, Range, at_of
 from streamactors.spark.query.source_identity import SourceIdentity
 
@@ -22,6 +24,7 @@ IDLE: Final = "_idle"
 EVENT: Final = "_event"
 DONE: Final = "_done"
 IDENTITY: Final = "_source"
+FIRST: Final = "_first"
 SOURCE: Final = "0/"
 _NONE: Final[Mapping[str, int]] = {}
 
@@ -43,10 +46,10 @@ def positions(offsets: Mapping[str, Any]) -> dict[str, int]:
 
 
 def initial(first: Mapping[str, int], *, windows: bool, source: SourceIdentity | None = None) -> Offsets:
-    """Return the offsets of a query that begins. `source`: what is read, to be kept in the offsets."""
+    """Return the offsets of a query that begins. `source`: what is read, to be kept in the offsets with `first`."""
     found: Offsets = dict(sorted(first.items()))
     if source is not None:
-        found[IDENTITY] = source.as_json()
+        found |= {IDENTITY: source.as_json(), FIRST: dict(found)}
     if not windows:
         return found
     several = len({key_of(name).topic for name in found}) > 1
@@ -101,8 +104,7 @@ def following(
             n = 1 + (n - 1) * max(0, rows - busy) // max(1, total - busy)
         places[name] = places.get(name, 0) + n
     found: Offsets = dict(sorted(places.items()))
-    if IDENTITY in start:
-        found[IDENTITY] = start[IDENTITY]
+    found |= {name: start[name] for name in (IDENTITY, FIRST) if name in start}
     if not windows:
         return found
     idle, events = _happened(start, found, is_end=is_end)
@@ -128,7 +130,12 @@ def _happened(start: Offsets, found: Offsets, *, is_end: bool) -> tuple[dict[str
 
 
 def ranges(start: Offsets, end: Offsets, first: Mapping[str, int]) -> list[Range]:
-    """Return the ranges between two offsets, without those in which nothing happens. `first`: where the query has begun."""
+    """Return the ranges between two offsets, without those in which nothing happens. `first`: where the query has begun.
+
+    Raises CheckpointError if the end of a partition is before its start."""
+    if FIRST in end and start.get(FIRST) != end[FIRST]:
+        start = end[FIRST]  # batch 0 again: `start` is where a query would begin now
+    _check_order(start, end)
     found = []
     for name, others in tasks(end).items():
         before, behind = at(start, name, first, others), at(end, name, first, others)
@@ -138,6 +145,17 @@ def ranges(start: Offsets, end: Offsets, first: Mapping[str, int]) -> list[Range
             beside = _beside((name, *others), start, end, first) if others else None
             found.append(Range(key_of(name), before, behind, first.get(name, 0), happened, beside))
     return found
+
+
+def _check_order(start: Offsets, end: Offsets) -> None:
+    until = positions(end)
+    for name, place in positions(start).items():
+        if until.get(name, place) < place:
+            raise CheckpointError(
+                f"{name.removeprefix(SOURCE)}: the checkpoint's batch ends at {until[name]}, and the query would begin it at {place}. An older "
+                "streamactors wrote this checkpoint without the positions where the query began; say them with startingOffsets, "
+                "or give the query a checkpointLocation of its own"
+            )
 
 
 def _beside(names: tuple[str, ...], start: Offsets, end: Offsets, first: Mapping[str, int]) -> Beside:

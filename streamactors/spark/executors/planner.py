@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,7 +40,7 @@ class Plans:
     settings: ConsumerSettings
     subscription: Subscription
     first: dict[str, int]
-    """Where the query has begun, by the names of offsets."""
+    """Where the query has begun, by the names of offsets. If offsets have a `source`: where a query without a checkpoint begins."""
     ends: dict[str, int] | None
     """The ends of a bounded read; None: it never ends."""
     commits: bool
@@ -60,10 +60,11 @@ class Plans:
 
 
 class Planner:
-    """See the module."""
+    """See the module. `begin`: asked where a query without a checkpoint begins; of `Plans.first` only the names count then."""
 
-    def __init__(self, plans: Plans) -> None:
+    def __init__(self, plans: Plans, begin: Callable[[], dict[str, int]] | None = None) -> None:
         self._plans = plans
+        self._begin = begin
         self._admin = Admin(plans.settings)
         self._states = States(folder_at(plans.state_folder)) if plans.windows else None
         self._size = BatchSize(plans.max_rows, plans.target_ms)
@@ -80,12 +81,13 @@ class Planner:
 
     def initial(self) -> Offsets:
         """Return where the first batch begins."""
-        return places.initial(self._plans.first, windows=self._plans.windows, source=self._plans.source)
+        first = self._plans.first if self._begin is None else self._begin()
+        return places.initial(first, windows=self._plans.windows, source=self._plans.source)
 
     def prepare_available_now(self) -> None:
         """The query ends with the records that are there now, those of new partitions included."""
         self._looked_at = float("-inf")
-        self._stop_at = self._plans.ends or self._ends(self.initial())
+        self._stop_at = self._plans.ends or self._ends(self._plans.first)
 
     def latest(self, start: Offsets) -> Offsets:
         """Return the end of the next batch; `start` itself when there is nothing to do."""
@@ -110,7 +112,8 @@ class Planner:
         """Return the tasks of a batch."""
         self._check_source(end)  # Spark repeats a batch before it asks for the next one
         self._check_windows(places.positions(end).keys() - self._plans.first.keys())
-        return places.ranges(start, end, self._plans.first)
+        first = self._plans.first if self._plans.source is None else end.get(places.FIRST, {})
+        return places.ranges(start, end, first)  # a partition that is not in `first` has come later, and begins at 0
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -63,14 +63,20 @@ def rows_of(options: Mapping[str, str], part: Slice) -> Iterator[Any]:
 def _planner(options: str) -> Planner:
     what = read_options(json.loads(options))
     of: Subscription = Subscriptions.topics(*what.topics) if what.topics else Subscriptions.assignment(*what.partitions)
+
+    def begin() -> dict[str, int]:
+        with Admin(what.settings) as client:
+            keys = _partitions(client, what)
+            return _named(_places(client, keys, what.starting or "latest", "startingOffsets"))
+
     with Admin(what.settings) as client:
-        first = _places(client, _partitions(client, what), what.starting or "latest", "startingOffsets")
+        keys = _partitions(client, what)
     where = StartPositions(what.settings, of, False, lambda _: None)
     return Planner(
         Plans(
             settings=what.settings,
             subscription=of,
-            first={name_of(key): place for key, place in sorted(first.items())},
+            first=_named(dict.fromkeys(keys, 0)),
             ends=None,
             commits=False,
             windows=False,
@@ -81,7 +87,8 @@ def _planner(options: str) -> Planner:
             skip_lost=what.skip_lost,
             topics=what.topics,
             source=SourceIdentity(where.label, where.identity()),
-        )
+        ),
+        begin,
     )
 
 
@@ -101,6 +108,10 @@ def _partitions(client: Admin, what: ReadOptions) -> list[TopicPartition]:
                 f"no topic {topic} at {what.settings.bootstrap_servers}; create it with: streamactors topics create {topic}"
             )
     return [TopicPartition(topic, number) for topic in sorted(what.topics) for number in range(there[topic])]
+
+
+def _named(found: Mapping[TopicPartition, int]) -> dict[str, int]:
+    return {name_of(key): place for key, place in found.items()}
 
 
 def _places(client: Admin, keys: list[TopicPartition], wanted: Offsets, option: str) -> dict[TopicPartition, int]:

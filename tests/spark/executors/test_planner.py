@@ -23,8 +23,8 @@ from streamactors.spark.query.source_identity import SourceIdentity
 from tests.kafka.test_shared_consumer import fill
 
 
-def planner_of(cluster: Cluster, topic: str, **windows: Any) -> Planner:
-    settings = ConsumerSettings(cluster.bootstrap_servers, group_id=topic, auto_offset_reset="earliest")
+def planner_of(cluster: Cluster, topic: str, *, begin: str = "earliest", **windows: Any) -> Planner:
+    settings = ConsumerSettings(cluster.bootstrap_servers, group_id=topic, auto_offset_reset=begin)
     where = StartPositions(settings, Subscriptions.topics(topic), False, lambda _: None)
     plans = Plans(
         settings=settings,
@@ -68,6 +68,20 @@ def test_a_query_of_what_is_there_now_reads_partitions_that_were_added(cluster: 
         (1, 0, 7)
     ]
     assert begun.latest(second) == second
+
+
+def test_a_frame_that_is_made_anew_reads_a_partition_that_came_while_its_query_was_stopped(cluster: Cluster) -> None:
+    # the driver asks for the latest offsets again, and its frame began the new partition there
+    fill(cluster, "stopped", 1, 10)
+    begun = planner_of(cluster, "stopped", begin="latest").initial()
+    grow(cluster, "stopped", 7)
+
+    again = planner_of(cluster, "stopped", begin="latest")
+    again.prepare_available_now()
+    end = again.latest(begun)
+    assert [(each.key.partition, each.start.position, each.end.position) for each in again.ranges(begun, end)] == [
+        (1, 0, 7)
+    ]
 
 
 def test_a_bounded_run_with_windows_says_that_its_topic_has_grown_since_the_checkpoint(
