@@ -45,6 +45,17 @@ class RangeWriter:
             raise self._connection.failure(error, f"the written position of {self._key}") from None
         return None if found.offset < 0 else (found.offset, found.metadata or "")
 
+    def furthest(self) -> int:
+        """Return the largest position that the group has in partition 0 of any topic; -1 if it has none. After `open`. Raises KafkaError."""
+        known = self._connection.known_topics(self._group)
+        try:
+            found = self._group.committed(
+                [ck.TopicPartition(name, 0) for name in known], timeout=REQUEST_TIMEOUT_MS / 1_000
+            )
+        except ck.KafkaException as error:
+            raise self._connection.failure(error, "the written positions of a group") from None
+        return max((each.offset for each in found if each.error is None and each.offset >= 0), default=-1)
+
     def write(self, records: Sequence[ProducerRecord]) -> None:
         """Send records; the first ones begin the transaction. Raises RecordError, ProducerFailed."""
         if not records:
