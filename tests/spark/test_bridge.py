@@ -9,6 +9,7 @@ import ssl
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -258,3 +259,36 @@ def test_with_tls_only_a_reader_with_the_certificate_and_the_token_gets_rows() -
         reader.stop()
     finally:
         bridge.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"x"])
+def test_a_connection_that_was_reset_before_it_is_accepted_does_not_end_the_bridge(sent: bytes) -> None:
+    # wrapping such a connection in TLS raises ConnectionResetError: the thread ended, and each later reader waited for 60 s
+    bridge = Bridge(Answers(), SCHEMA, "127.0.0.1", 4, tls_for_one_run())
+    scan = socket.create_connection(bridge.address)  # the bridge listens, and does not accept yet
+    scan.sendall(sent)
+    scan.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    scan.close()
+    bridge.start()
+    try:
+        host, port = bridge.address
+        reader = BridgeReader({"host": host, "port": str(port), **bridge.options})
+        assert reader.initialOffset() == {"0/0": 0}
+        reader.stop()
+    finally:
+        bridge.close()
+
+
+def test_a_connection_for_which_no_thread_starts_does_not_end_the_bridge(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def fails_once(thread: threading.Thread) -> None:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", fails_once)
+    with socket.create_connection(bridge.address, 10) as refused:
+        assert refused.recv(1) == b""
+    assert reader_of(bridge).initialOffset() == {"0/0": 0}

@@ -107,6 +107,11 @@ class Bridge:
                 if self._closed:
                     return
                 continue
+            self._take(connection, peer)
+
+    def _take(self, connection: socket.socket, peer: Any) -> None:
+        """Serve a connection on a thread of its own. One that cannot be served is closed, and the bridge goes on."""
+        try:
             if self._tls is not None:  # its handshake happens on the connection's own thread
                 connection.settimeout(TOKEN_S)
                 connection = self._tls.server.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
@@ -114,12 +119,22 @@ class Bridge:
                 refuse = self._closed or len(self._open) >= MOST_CONNECTIONS
                 if not refuse:
                     self._open.add(connection)
-            if refuse:
-                connection.close()
-                continue
-            threading.Thread(
-                target=self._serve, args=(connection, peer), name="spark bridge connection", daemon=True
-            ).start()
+            if not refuse:
+                thread = threading.Thread(
+                    target=self._serve, args=(connection, peer), name="spark bridge connection", daemon=True
+                )
+                thread.start()
+                return
+        except OSError as error:  # a port scan resets its connection before it is accepted
+            _log.debug("bridge: %s: %s", peer, error)
+        except RuntimeError as error:  # the process has too many threads
+            _log.warning("bridge: dropped %s: %s", peer, error)
+        self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
 
     def _serve(self, connection: socket.socket, peer: Any) -> None:
         try:
@@ -133,9 +148,7 @@ class Bridge:
         except ValueError as error:
             _log.warning("bridge: dropped %s: %s", peer, error)
         finally:
-            with self._lock:
-                self._open.discard(connection)
-            connection.close()
+            self._drop(connection)
 
     def _has_token(self, connection: socket.socket, peer: Any) -> bool:
         connection.settimeout(TOKEN_S)
