@@ -9,6 +9,7 @@ import pytest
 from streamactors.broker.apis import api09_offset_fetch
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import FetchedOffsets
+from streamactors.broker.group.groups import Groups
 from streamactors.kafka import Admin, ProducerSettings, SendProducer, TopicPartition
 from streamactors.kafka.client.admin import EARLIEST, LATEST
 from streamactors.kafka.errors import GroupNotFound, NoBroker, TopicError, TopicNotFound
@@ -75,6 +76,33 @@ def test_committed_offsets_are_found_though_the_groups_coordinator_moves(cluster
         assert admin.committed_with_metadata("moving", [key] if named else None) == {key: (3, "a note")}
         assert asked == ["moving"] * 3
         assert admin.members("moving") == ()
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_group_is_described_and_deleted_though_its_coordinator_moves(cluster, settings, monkeypatch, error):
+    # Right after the start of a cluster every coordinator reads its partition, and librdkafka does not ask again.
+    refused = []
+
+    def refuses_twice(genuine, refusal):
+        def answer(groups, names, then):
+            if refused.count(genuine) < 2:
+                refused.append(genuine)
+                then([refusal] * len(names))
+            else:
+                genuine(groups, names, then)
+
+        return answer
+
+    with Admin(settings) as admin:
+        admin.create("moved", partitions=2, exist_ok=True)
+        admin.commit("moving", {TopicPartition("moved", 0): 3})
+        for name, refusal in (("describe_groups", (error, None)), ("delete_groups", error)):
+            monkeypatch.setattr(Groups, name, refuses_twice(getattr(Groups, name), refusal))
+        assert admin.describe_group("moving").state == "Empty"
+        admin.delete_group("moving")
+        assert len(refused) == 4
+        with pytest.raises(GroupNotFound):
+            admin.describe_group("moving")
 
 
 def test_an_answer_that_never_comes_is_an_error_of_this_package(settings, monkeypatch):

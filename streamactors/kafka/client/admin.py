@@ -5,6 +5,7 @@ The file has over 400 lines because it has one method for each request, and they
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.diagnosis.rights import Right
-from streamactors.kafka.client.group_offsets import commit_offsets, group_offsets
+from streamactors.kafka.client.group_offsets import AGAIN_S, commit_offsets, group_offsets, is_moving
 from streamactors.kafka.client.listed_offsets import answer, listed_offsets
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
@@ -28,7 +29,7 @@ DESCRIBE_CLUSTER: Final = Right("DESCRIBE", "CLUSTER", "")
 _WAIT: Final = {"request_timeout": REQUEST_TIMEOUT_MS / 1_000}
 _LONG: Final = {"request_timeout": 3_600}
 """For requests to a coordinator. librdkafka 2.16 ends the process with an assertion when such a request has timed out and is answered later; so
-`_group_result` has the timeout."""
+`_of_group` has the timeout."""
 _STATES: Final = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
 
 
@@ -257,8 +258,7 @@ class Admin:
     def describe_group(self, group: str) -> Group:
         """Return a group with its members. Raises GroupNotFound."""
         self._connection.known_topics(self._client)
-        (future,) = self._client.describe_consumer_groups([group], **_LONG).values()
-        found = self._group_result(group, future, "DESCRIBE")
+        found = self._of_group(group, self._client.describe_consumer_groups, "DESCRIBE")
         if _state(found) == "Dead":
             raise _no_group(group)
         members = tuple(
@@ -316,8 +316,7 @@ class Admin:
 
     def delete_group(self, group: str) -> None:
         """Delete a group and its committed offsets. Raises GroupNotFound, GroupInUse."""
-        (future,) = self._client.delete_consumer_groups([group], **_LONG).values()
-        self._group_result(group, future, "DELETE")
+        self._of_group(group, self._client.delete_consumer_groups, "DELETE")
 
     # ── users and rights ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -380,11 +379,18 @@ class Admin:
         except ck.KafkaException as error:
             raise self._connection.failure(error, what, None if right is None else Right(*right)) from None
 
-    def _group_result(self, group: str, future: Any, operation: str) -> Any:
-        try:
-            return answer(future, REQUEST_TIMEOUT_MS / 1_000, grace_s=0)
-        except ck.KafkaException as error:
-            raise self._group_failure(group, error, operation) from None
+    def _of_group(self, group: str, ask: Callable[..., dict[str, Any]], operation: str) -> Any:
+        """Ask the group's coordinator, again while it moves. librdkafka does not."""
+        give_up = time.monotonic() + REQUEST_TIMEOUT_MS / 1_000
+        while True:
+            (future,) = ask([group], **_LONG).values()
+            left_s = give_up - time.monotonic()
+            try:
+                return answer(future, left_s, grace_s=0)
+            except ck.KafkaException as error:
+                if not is_moving(error) or left_s < AGAIN_S:
+                    raise self._group_failure(group, error, operation) from None
+            time.sleep(AGAIN_S)
 
     def _group_failure(self, group: str, error: Any, operation: str) -> KafkaError:
         code = error.args[0].code()

@@ -14,7 +14,8 @@ from typing import Any, Final
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.settings import ClientSettings
 
-_AGAIN_S: Final = 0.1
+AGAIN_S: Final = 0.1
+"""The time between two questions to a coordinator that moves."""
 _LAST_S: Final = 0.5
 """With less time left there is no further attempt."""
 _MOVES: Final = (
@@ -22,6 +23,11 @@ _MOVES: Final = (
     ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
     ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 )
+
+
+def is_moving(error: ck.KafkaException) -> bool:
+    """True for an answer of a broker that does not coordinate the group, or not yet."""
+    return error.args[0].code() in _MOVES
 
 
 def group_offsets(connection: Connection, settings: ClientSettings, group: str, wanted: Sequence[Any]) -> list[Any]:
@@ -59,8 +65,8 @@ def _asked(
                 code = error.args[0].code()
                 if code == ck.KafkaError._WAIT_COORD:  # a commit waits for the coordinator by itself
                     raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
-                if code not in _MOVES or left_s < _LAST_S:
+                if not is_moving(error) or left_s < _LAST_S:
                     raise
-                time.sleep(_AGAIN_S)
+                time.sleep(AGAIN_S)
     finally:
         client.close()
