@@ -20,6 +20,7 @@ def collector() -> Iterator[None]:
     before = gc.get_threshold()
     gc.enable()
     gc.set_threshold(700, 10, 10)
+    gc.unfreeze()  # a command of streamactors that ran in this process has frozen all it had
     yield
     gc.set_threshold(*before)
     gc.enable()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from functools import partial
 
 import pytest
 
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, ProducerSettings
+from tests.actors.eventually import eventually
 from tests.docs.pages import PAGES, ROOT, blocks, outputs
 
 THE_USERS_BROKER = "localhost:9092"
@@ -31,6 +33,10 @@ def broker():
         yield cluster.bootstrap_servers
 
 
+def is_printed(printed: io.StringIO, wanted: str) -> bool:
+    return printed.getvalue() == wanted
+
+
 @pytest.mark.timeout(900)  # the page about Spark starts one
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch, request):
@@ -45,6 +51,10 @@ def test_the_code_of_a_page_runs_as_written(page, tmp_path, monkeypatch, request
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
+            if line in shown:
+                with contextlib.suppress(AssertionError):  # the assertion below shows the difference
+                    # a thread may write the log later
+                    eventually(partial(is_printed, printed, shown[line]))
         if line in shown:
             assert printed.getvalue() == shown[line]
     names.clear()  # a producer among them would call the broker when it is gone; the page's functions hold them all

@@ -8,6 +8,7 @@ from streamactors import Flow, GraphStageLogic, Keep, Source, Stage
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.errors import AbruptTermination, ProtocolError
 from streamactors.testing import TestSink, TestSource
+from tests.actors.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
 
@@ -214,7 +215,7 @@ def test_8_a_stage_that_keeps_going_outlives_its_ports(actor_system):
     sink.expect_complete().expect_no_message("20ms")
     assert events == ["upstream finished"]
     stage.running.end.invoke_with_feedback(None).result(5)
-    assert events == ["upstream finished", "stopped"]
+    eventually(lambda: events == ["upstream finished", "stopped"])
 
 
 def test_8_without_keep_going_it_ends_with_its_last_port(actor_system):

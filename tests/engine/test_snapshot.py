@@ -9,6 +9,7 @@ import pytest
 from streamactors import Broadcast, Flow, GraphDSL, Keep, Merge, RunnableGraph, Sink, Source
 from streamactors.engine.snapshot import Wait, snapshots
 from streamactors.testing import TestSink, TestSource
+from tests.actors.eventually import eventually
 
 pytestmark = pytest.mark.usefixtures("virtual_clock")  # silence costs no time, and means that all is at rest
 
@@ -97,7 +98,7 @@ def test_looking_does_not_need_the_stage_to_answer(actor_system):
     assert any("map" in stage.name or "blocked" in stage.name for stage in shot.stages)
     leave.set()
     done.result(5)
-    assert snapshots(actor_system) == []
+    eventually(lambda: snapshots(actor_system) == [])
 
 
 def test_a_stage_that_has_ended_is_shown_while_what_it_sent_waits(actor_system):

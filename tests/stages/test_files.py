@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streamactors import ActorSystem, BuildError, IOResult, Keep, Sink, Source, VirtualClock
+from tests.actors.eventually import eventually
 from tests.own_process import own_process
 
 
@@ -65,7 +66,7 @@ def test_a_file_object_is_read_and_closed_only_if_a_function_made_it():
 
     source = Source.from_file_object(make, 4)
     assert run(source) == run(source) == [b"abcd", b"ef"]
-    assert [file.closed for file in made] == [True, True]
+    eventually(lambda: [file.closed for file in made] == [True, True])
     text = io.StringIO("aé☃")
     read, parts = Source.from_file_object(text, 2).to_mat(Sink.to_list(), Keep.both).run()
     assert parts.result(10) == ["aé", "☃"]

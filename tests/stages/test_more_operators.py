@@ -16,6 +16,7 @@ from streamactors.errors import BuildError
 from streamactors.stages.fold.fold_while import FoldWhile
 from streamactors.stages.fold.grouping_by import GroupedAdjacentBy, GroupedAdjacentByWeighted, GroupedWeighted
 from streamactors.stages.fold.map_with_resource import MapWithResource
+from tests.actors.eventually import eventually
 from tests.stages.laws import RUNS, Case, check_resume, check_run, check_user_error
 
 LAW = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
@@ -204,10 +205,12 @@ def test_a_resource_is_opened_once_and_closed_once_however_the_stream_ends(syste
         )
 
     assert run(stream(Source.range(3)), system) == [1, 2, 3]
+    eventually(lambda: log == ["open", "close"])
     assert run(stream(Source.range(100)).take(1), system) == [1]
+    eventually(lambda: log == ["open", "close"] * 2)
     with pytest.raises(TypeError):
         run(stream(Source.from_iterable([1, "x"])), system)
-    assert log == ["open", "close"] * 3
+    eventually(lambda: log == ["open", "close"] * 3)
     last = Source.range(2).map_with_resource(list, lambda r, x: r.append(x) or x, lambda r: r)
     assert run(last, system) == [0, 1, [0, 1]]
     assert issubclass(MapWithResource, object)
@@ -309,7 +312,7 @@ def test_hooks_are_called_once(system):
         Source.range(100).do_on_first(first.append).do_on_cancel(lambda cause, normal: causes.append(normal)).take(3)
     )
     assert run(stream, system) == [0, 1, 2]
-    assert (first, causes) == ([0], [True])
+    eventually(lambda: (first, causes) == ([0], [True]))
     with pytest.raises(ZeroDivisionError):
         run(Source.range(5).do_on_first(lambda x: 1 // x), system)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamactors import AbruptTermination, ActorSystem, Flow, Keep, KillSwitches, Sink, Source
+from tests.actors.eventually import eventually
 
 SINKS: Any = pytest.mark.parametrize(
     ("sink", "elements", "text"),
@@ -144,13 +145,14 @@ def test_a_kill_switch_completes_the_file(path: Path) -> None:
 def test_a_stream_that_is_stopped_says_where_its_rows_are(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with ActorSystem("stopped") as system:
         written = threading.Event()
-        source = Source.single("new").concat(Source.lazy_source(lambda: written.set() or Source.never()))
+        rows = Source.from_iterable(["new", "the sink has asked again"]).max_chunk(1)
+        source = rows.filter(lambda row: row == "new" or written.set()).concat(Source.never())
         done = source.run_with(Sink.to_lines(path), system)
         assert written.wait(10)
     with pytest.raises(AbruptTermination):
         done.result(10)
+    eventually(lambda: f"to_lines: the stream was stopped before its end: {path} is unchanged" in caplog.text)
     assert (path.read_text(), path.with_name("rows.partial").read_text()) == ("old\n", "new\n")
-    assert f"to_lines: the stream was stopped before its end: {path} is unchanged" in caplog.text
 
 
 def test_a_local_object_appears_when_it_is_complete(path: Path) -> None:

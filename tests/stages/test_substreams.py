@@ -13,6 +13,7 @@ from streamactors import ActorSystem, Directive, Flow, Keep, Sink, Source, TooMa
 from streamactors.errors import BuildError
 from streamactors.stages.substreams.flat_map import FlatMapMerge
 from streamactors.testing import TestSink, TestSource
+from tests.actors.eventually import eventually
 from tests.stages.harness import Bench
 
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -219,7 +220,7 @@ def test_cancelling_the_results_cancels_upstream_and_all_substreams(system):
         .take(4)
     )
     assert len(run(stream, system)) == 4
-    assert stopped == [True] * 3
+    eventually(lambda: stopped == [True] * 3)
 
 
 def test_an_error_of_the_key_names_stage_and_element(system):
