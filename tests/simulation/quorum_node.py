@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from streamactors.broker.quorum.raft.raft_effects import (
@@ -13,6 +12,7 @@ from streamactors.broker.quorum.raft.raft_effects import (
     Halt,
     LeaderChanged,
     Persist,
+    ReadSnapshot,
     Send,
     Sync,
     Truncate,
@@ -21,22 +21,26 @@ from streamactors.broker.quorum.raft.raft_messages import (
     Answer,
     BeginEpoch,
     EndEpoch,
+    EpochEnd,
     Fetch,
     FetchAnswer,
     Vote,
     VoteAnswer,
 )
 from streamactors.broker.quorum.raft.raft_state import RaftState
-from streamactors.broker.quorum.raft.roles import Timing
+from streamactors.broker.quorum.raft.roles import Role, Timing
+from streamactors.broker.quorum.replica_log import begins_anew
 from streamactors.broker.quorum.vote_file import Election
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter
+from tests.simulation.memory_log import MemoryLog, Record, Snapshot
+
+__all__ = ["MemoryLog", "Node", "Record", "Rules", "Violated"]
 
 if TYPE_CHECKING:
     from tests.simulation.quorum_world import World
 
 TIMING = Timing(election_ms=100.0, fetch_ms=200.0)
 NO_TIMER = float("inf")
-Record = tuple[int, object]  # (epoch, value)
 
 
 class Violated(Exception):
@@ -49,60 +53,14 @@ class Rules:
     state: type[RaftState] = RaftState
     add = staticmethod(add_voter)
     remove = staticmethod(remove_voter)
+    begins_anew = staticmethod(begins_anew)
     syncs_votes = True
     reports_unsynced_log = False
 
 
-class MemoryLog:
-    """The log as the node sees it, synced or not. A record whose value is a set of ids names the voters."""
-
-    def __init__(self, records: list[Record]) -> None:
-        self.records: list[Record] = []
-        self._named: list[int] = []  # where records name the voters
-        self.extend(records)
-
-    def extend(self, records: Iterable[Record]) -> None:
-        for record in records:
-            if isinstance(record[1], frozenset):
-                self._named.append(len(self.records))
-            self.records.append(record)
-
-    def truncate(self, offset: int) -> None:
-        del self.records[offset:]
-        while self._named and self._named[-1] >= offset:
-            del self._named[-1]
-
-    @property
-    def voters(self) -> Set[int] | None:
-        return self._named_as(1)
-
-    @property
-    def voters_before(self) -> Set[int] | None:
-        return self._named_as(2)
-
-    @property
-    def voters_offset(self) -> int:
-        return self._named[-1] if self._named else -1
-
-    def _named_as(self, last: int) -> Any:
-        return self.records[self._named[-last]][1] if len(self._named) >= last else None
-
-    start_offset = 0
-    newest_snapshot = None
-
-    @property
-    def end_offset(self) -> int:
-        return len(self.records)
-
-    @property
-    def last_epoch(self) -> int:
-        return self.records[-1][0] if self.records else 0
-
-    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        for end in range(len(self.records), 0, -1):
-            if self.records[end - 1][0] <= epoch:
-                return self.records[end - 1][0], end
-        return 0, 0
+def agrees(answer: FetchAnswer) -> bool:
+    """Whether the log of the replica that asks is a beginning of the leader's."""
+    return not answer.error and answer.diverging is None and answer.snapshot is None
 
 
 class Node:
@@ -114,6 +72,8 @@ class Node:
         self.life = 0
         self.alive = False
         self.disk: list[Record] = []
+        self.disk_snapshot: Snapshot | None = None
+        self.disk_start = self.disk_epochs_from = 0
         self.disk_election = Election()
 
     # --- life ---
@@ -124,7 +84,13 @@ class Node:
         self.life += 1
         self.syncing = self.sync_again = False
         self.timer_ms = NO_TIMER  # the deadline that has a call
-        self.log = MemoryLog(list(self.disk))
+        self.installs = 0
+        self.reading: object = None
+        self.log = MemoryLog(
+            self.disk, self.disk_snapshot, self.disk_start, self.disk_epochs_from, world.rules.begins_anew
+        )
+        if self.log.start_offset != self.disk_start:
+            self.store_whole_log()
         self.high_watermark = 0
         self.state = world.rules.state(
             self.id, world.voters, self.disk_election, self.log, TIMING, world.random, world.now
@@ -138,6 +104,11 @@ class Node:
         known = len(self.disk)
         if self.log.records[:known] == self.disk:
             self.disk = self.log.records[: self.world.random.randint(known, self.log.end_offset)]
+        if self.log.start_offset > self.disk_start and self.disk_snapshot is self.log.snapshot:
+            # The log was cut behind its snapshot: its file of epochs, and the checkpoint of its start, may say so or not yet.
+            steps = self.world.random.randrange(3)
+            self.disk_epochs_from = self.log.start_offset if steps else self.disk_epochs_from
+            self.disk_start = self.log.start_offset if steps > 1 else self.disk_start
         self.world.note("crash", self.id, "disk", len(self.disk))
 
     def guarded(self, life: int, call: Any, *arguments: Any) -> None:
@@ -160,6 +131,8 @@ class Node:
         for effect in effects:
             match effect:  # the frequent ones first
                 case Send(target, request):
+                    if isinstance(request, Vote):
+                        self.world.asks(self, request)
                     self.send(self.world.nodes[target], self.world.nodes[target].asked, self, request)
                 case Sync():
                     self.sync()
@@ -184,6 +157,8 @@ class Node:
                     self.world.note("truncate", self.id, self.log.end_offset, "to", offset)
                     self.log.truncate(offset)
                     self.sync()
+                case ReadSnapshot(leader, snapshot):
+                    self.read_snapshot(self.world.nodes[leader], snapshot)
                 case LeaderChanged(leader, epoch):
                     self.world.note("node", self.id, "leader", leader, "epoch", epoch)
                 case Halt(reason):
@@ -227,11 +202,13 @@ class Node:
             return
         self.syncing, self.sync_again = True, False
         delay = self.world.random.choice((0.1, 0.5, 2.0, 30.0) if self.world.faulty else (0.1, 0.5))
-        self.later(delay, self.synced, list(self.log.records))
+        self.later(delay, self.synced, list(self.log.records), self.installs)
         if self.world.rules.reports_unsynced_log:
             self.later(0.0, self.stored, self.log.end_offset)
 
-    def synced(self, records: list[Record]) -> None:
+    def synced(self, records: list[Record], installs: int) -> None:
+        if installs != self.installs:
+            return  # a snapshot has taken the place of this log
         self.disk = records
         self.syncing = False
         if self.sync_again:
@@ -241,6 +218,49 @@ class Node:
 
     def stored(self, end_offset: int) -> None:
         self.carry_out(self.state.stored(end_offset, self.world.now))
+
+    # --- snapshots ---
+
+    def take_snapshot(self) -> bool:
+        """Write a snapshot of what is committed here, and begin the log behind it. Return False if there is nothing new to write."""
+        end = self.high_watermark
+        if end <= self.log.start_offset or self.log.records[:end] != self.disk[:end]:
+            return False
+        self.disk_snapshot = self.log.take_snapshot(end)
+        self.world.note("snapshot", self.id, self.disk_snapshot.id, "log", self.log.end_offset)
+        return True
+
+    def read_snapshot(self, leader: Node, snapshot: EpochEnd) -> None:
+        self.reading = asked = object()
+        self.send(leader, leader.snapshot_asked, self, snapshot, self.state.epoch, asked)
+
+    def snapshot_asked(self, source: Node, wanted: EpochEnd, epoch: int, asked: object) -> None:
+        found = self.log.snapshot
+        leads = self.state.role is Role.LEADER and self.state.epoch == epoch
+        self.send(source, source.got_snapshot, found if leads and found and found.id == wanted else None, asked)
+
+    def got_snapshot(self, snapshot: Snapshot | None, asked: object) -> None:
+        if self.reading is not asked or self.state.role is not Role.FOLLOWER:
+            return
+        self.reading = None
+        if snapshot is None:
+            self.state.snapshot_failed(self.world.now)
+            self.carry_out([])
+            return
+        self.world.note("install", self.id, snapshot.id, "log", self.log.end_offset)
+        self.disk_snapshot = snapshot
+        if self.world.faulty and self.world.random.random() < 0.2:
+            self.world.crash(self)  # between the two steps of an installation
+            return
+        self.log.install(snapshot)
+        self.store_whole_log()
+        self.carry_out(self.state.snapshot_read(snapshot.id[1]))
+
+    def store_whole_log(self) -> None:
+        self.installs += 1
+        self.syncing = self.sync_again = False
+        self.disk = list(self.log.records)
+        self.disk_start = self.disk_epochs_from = self.log.start_offset
 
     # --- requests and answers ---
 
@@ -258,7 +278,7 @@ class Node:
             case Fetch():
                 answer, effects = state.fetch(request, now)
         self.carry_out(effects)
-        if isinstance(answer, FetchAnswer) and not answer.error and answer.diverging is None:
+        if isinstance(answer, FetchAnswer) and agrees(answer):
             self.later(0.0 if request.offset < self.log.end_offset else 10.0, self.serve, source, request)
         else:
             self.send(source, source.answered, self, answer)
@@ -267,7 +287,7 @@ class Node:
         """Answer a fetch that was held back. It is judged again, since much can happen in between."""
         answer, effects = self.state.fetch(fetch, self.world.now)
         self.carry_out(effects)
-        if not answer.error and answer.diverging is None:
+        if agrees(answer):
             records = tuple(self.log.records[fetch.offset : fetch.offset + self.world.batch])
             answer = FetchAnswer(
                 answer.error, answer.epoch, answer.leader, fetch, answer.high_watermark, batches=records

@@ -19,8 +19,8 @@ FAULTS = ("crash", "crash", "crash", "start", "start", "start", "start", "apart"
 class World(Scheduler):
     """The replicas, a client that appends, faults and the invariants."""
 
-    def __init__(self, seed: int, rules: Any = Rules, *, changing: bool = False) -> None:
-        """`changing`: voters are added and removed, and up to two nodes begin without a vote."""
+    def __init__(self, seed: int, rules: Any = Rules, *, changing: bool = False, snapshots: bool = False) -> None:
+        """`changing`: voters are added and removed, and up to two nodes begin without a vote. `snapshots`: nodes write snapshots."""
         super().__init__(seed, loss=0.03)
         self.rules: Any = rules
         self.voters = frozenset(range(1, 1 + self.random.choice((1, 3, 3, 3, 5))))
@@ -43,6 +43,9 @@ class World(Scheduler):
         self.later(200.0, self.fault)
         if changing:
             self.later(100.0, self.change)
+        self.snapshots = 0
+        if snapshots:
+            self.later(50.0, self.snapshot)
 
     # --- the client and the faults ---
 
@@ -63,6 +66,16 @@ class World(Scheduler):
                 node.change(voter)
         if self.faulty:
             self.later(self.random.uniform(5.0, 100.0), self.change)
+
+    def snapshot(self) -> None:
+        """Have a node write a snapshot. Often the node crashes before the next record is on its disk."""
+        node = self.random.choice(list(self.nodes.values()))
+        if node.alive and node.take_snapshot():
+            self.snapshots += 1
+            if self.random.random() < 0.4:
+                node.later(self.random.choice((0.0, 1.0, 10.0)), self.crash, node)
+        if self.faulty:
+            self.later(self.random.uniform(5.0, 100.0), self.snapshot)
 
     def fault(self) -> None:
         if not self.faulty:
@@ -108,7 +121,15 @@ class World(Scheduler):
         if election.voted == node.id:
             self.gives(node, election.epoch, node.id)
 
+    def asks(self, node: Node, vote: Vote) -> None:
+        if (vote.last_epoch, vote.end_offset) != node.log.true_end:
+            raise Violated(f"node {node.id} asks for votes as if its log ended otherwise than at {node.log.true_end}")
+
     def votes(self, node: Node, vote: Vote, answer: VoteAnswer) -> None:
+        if answer.granted and (vote.last_epoch, vote.end_offset) < node.log.true_end:
+            raise Violated(
+                f"node {node.id} votes for a log that ends before its own, which ends at {node.log.true_end}"
+            )
         if answer.granted and not vote.pre_vote:
             self.gives(node, vote.epoch, vote.candidate)
 

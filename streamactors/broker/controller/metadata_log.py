@@ -31,6 +31,8 @@ from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.leader_change import leader_change
+from streamactors.broker.quorum.raft.raft_messages import EpochEnd
+from streamactors.broker.quorum.replica_log import begins_anew, end_of_epoch
 from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
 from streamactors.broker.quorum.vote_file import Election, read_election, write_election
 from streamactors.broker.quorum.voter_set import VoterSet, voters_of
@@ -125,13 +127,9 @@ class MetadataLog:
         return self._history.offset
 
     @property
-    def newest_snapshot(self) -> tuple[int, int] | None:
+    def newest_snapshot(self) -> EpochEnd | None:
         """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder."""
-        kept = snapshots(self._log.disk.names(self._log.directory))
-        if not kept or not kept[-1][0]:
-            return None
-        end_offset, name = kept[-1]
-        return int(name.partition("-")[2].partition(".")[0]), end_offset
+        return newest_snapshot(self._log)
 
     def snapshot_piece(self, snapshot: tuple[int, int], position: int) -> tuple[int, bytes] | None:
         """Return the size of a snapshot, (epoch, end offset), and bytes of it from `position` on. None if it is not the newest,
@@ -179,11 +177,7 @@ class MetadataLog:
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the greatest epoch that is at most `epoch`, and the offset at which it ends; (0, 0) without one."""
-        log = self._log
-        if epoch >= log.latest_epoch >= 0:
-            return log.latest_epoch, log.end_offset
-        found = log.epoch_end_offset(epoch)
-        return (0, 0) if found[0] < 0 else found
+        return end_of_epoch(self._log.epochs, self._log.end_offset, self.newest_snapshot, epoch)
 
     def append(self, records: Iterable[MetadataRecord], epoch: int) -> int:
         """Append records as one batch, not synced yet; return the offset of the last record. Raises BrokerError."""
@@ -232,7 +226,7 @@ class MetadataLog:
 
     def truncate(self, offset: int) -> None:
         """Remove the records and epochs from an offset on, not synced yet. Raises StorageError."""
-        self._log.truncation.truncate_to(offset, self._now_ms())
+        truncate_log(self._log, offset, self._now_ms())
         if self._history.truncate(offset):
             self.on_voters(self.voter_set)
 
@@ -259,8 +253,8 @@ class MetadataLog:
             raise StorageError(f"{path} cannot be read: {error}") from error
 
     def finish_installing(self) -> None:
-        """Complete an `install` that the end of the process has cut off. Raises StorageError."""
-        finish_installing(self._log, self._now_ms())
+        """Begin the log behind its newest snapshot if it must. Raises StorageError."""
+        begin_behind_snapshot(self._log, self._now_ms())
 
     def sync(self) -> None:
         """Bring everything to the disk. Raises StorageError."""
@@ -291,7 +285,7 @@ class MetadataLog:
     def snapshot(self, image: MetadataImage, more_than_bytes: int) -> None:
         """If the log is larger than this, write the image to a snapshot and delete the log before it. Raises BrokerError."""
         log = self._log
-        if log.size_bytes > more_than_bytes:
+        if log.size_bytes > more_than_bytes and image.offset >= log.log_start_offset:
             named = self._history.at(image.offset + 1)
             quorum = () if named is None else named.records()
             write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), quorum)
@@ -352,8 +346,27 @@ def install_snapshot(log: PartitionLog, epoch: int, end_offset: int, content: by
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def finish_installing(log: PartitionLog, now_ms: int) -> None:
-    """Begin the log behind its snapshot, if the node stopped between the two steps of `install_snapshot`."""
+def newest_snapshot(log: PartitionLog) -> EpochEnd | None:
+    """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder."""
     kept = snapshots(log.disk.names(log.directory))
-    if kept and log.end_offset < kept[-1][0]:
-        log.truncation.truncate_fully_and_start_at(kept[-1][0], now_ms)
+    if not kept or not kept[-1][0]:
+        return None
+    end_offset, name = kept[-1]
+    return int(name.partition("-")[2].partition(".")[0]), end_offset
+
+
+def begin_behind_snapshot(log: PartitionLog, now_ms: int) -> None:
+    """Begin the log anew behind its newest snapshot if it must (see `begins_anew`). Raises StorageError."""
+    snapshot = newest_snapshot(log)
+    if snapshot is None or not begins_anew(snapshot, log.latest_epoch, log.end_offset):
+        return
+    epoch, end_offset = snapshot
+    if not log.log_start_offset == log.end_offset == end_offset:
+        log.truncation.truncate_fully_and_start_at(end_offset, now_ms)
+    log.assign_leader_epoch(epoch)
+
+
+def truncate_log(log: PartitionLog, offset: int, now_ms: int) -> None:
+    """Remove the records and epochs from an offset on, but not the epoch of the newest snapshot. Raises StorageError."""
+    log.truncation.truncate_to(offset, now_ms)
+    begin_behind_snapshot(log, now_ms)

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from streamactors.broker.controller.metadata_log import (
     CONFIG,
     TOPIC_ID,
-    finish_installing,
+    begin_behind_snapshot,
     install_snapshot,
+    newest_snapshot,
+    truncate_log,
     write_snapshot,
 )
 from streamactors.broker.errors import BrokerError, BrokerStartError, CorruptMessage, StorageError
@@ -67,7 +69,7 @@ class MetadataCopy:
         if kept:
             offset, name = kept[-1]
             copy._load(name, offset)
-            finish_installing(log, now_ms())
+            begin_behind_snapshot(log, now_ms())
         elif log.log_start_offset > 0:
             raise BrokerStartError(
                 f"the metadata log in {log.directory} begins at record {log.log_start_offset}, and the snapshot of the "
@@ -102,16 +104,24 @@ class MetadataCopy:
         """Remove what the leader does not have. Raises StorageError, and WouldLoseCommitted if it was applied."""
         log = self._log
         to = common_end((epoch, end_offset), log.epoch_end_offset(epoch), log.end_offset)
-        if to < self._applied:
-            raise WouldLoseCommitted(
-                f"the controllers lost metadata: their log ends at {to}, and this broker has applied {self._applied} "
-                "records. Restore the controllers' folders from a copy"
-            )
+        snapshot = newest_snapshot(log)
+        if snapshot is not None and epoch < snapshot[0]:
+            to = min(to, snapshot[1] - 1)  # the record before the snapshot's end is committed, and the leader lacks it
+        self._refuse_to_lose(to)
         _log.info("the metadata log is truncated from %d to %d", log.end_offset, to)
-        log.truncation.truncate_to(to, self._now_ms())
+        truncate_log(log, to, self._now_ms())
+
+    def _refuse_to_lose(self, end_offset: int) -> None:
+        if end_offset < self._applied:
+            raise WouldLoseCommitted(
+                f"the controllers lost metadata: their log ends at {end_offset}, and this broker has applied "
+                f"{self._applied} records. Restore the controllers' folders from a copy"
+            )
 
     def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None:
-        """Replace the log by a snapshot of the leader. Raises BrokerError; the old log is then kept."""
+        """Replace the log by a snapshot of the leader. Raises BrokerError, and WouldLoseCommitted if more was applied; the old log is
+        then kept."""
+        self._refuse_to_lose(end_offset)
         log = self._log
         path = log.directory / snapshot_name(end_offset, epoch)
         try:

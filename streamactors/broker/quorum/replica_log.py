@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any, Protocol
 
+from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.quorum.raft.raft_messages import Batches, EpochEnd
 from streamactors.broker.quorum.vote_file import Election
 from streamactors.broker.quorum.voter_set import VoterSet
@@ -41,6 +42,33 @@ class Log(Protocol):
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return (epoch, end offset) of the greatest epoch that is at most `epoch`; (0, 0) without one."""
+
+
+def begins_anew(snapshot: EpochEnd, latest_epoch: int, end_offset: int) -> bool:
+    """Whether a log that ends at `end_offset` must begin anew behind its newest snapshot, with the epoch of the snapshot.
+
+    `latest_epoch` is the latest epoch that the log knows, -1 without one. Source: Kafka's truncateToLatestSnapshot."""
+    # The node stops while it installs a snapshot -> the log ends before the snapshot, or goes on in an epoch that ended before it.
+    # The log ends where its snapshot does -> recovery and truncation remove an epoch that begins at the end of the log -> the
+    # replica would name epoch 0, and vote for candidates without the records of the snapshot.
+    epoch, end = snapshot
+    if end_offset > end and latest_epoch < 0:
+        return False  # the file of the epochs is lost, and the records are there
+    return end_offset < end or latest_epoch < epoch
+
+
+def end_of_epoch(epochs: LeaderEpochs, end_offset: int, snapshot: EpochEnd | None, epoch: int) -> EpochEnd:
+    """Return the greatest epoch that is at most `epoch`, and the offset at which it ends; (0, 0) without one.
+
+    An epoch before that of the newest snapshot is not known: a leader sends the snapshot instead."""
+    if epoch >= epochs.latest >= 0:
+        return epochs.latest, end_offset
+    known, end = epochs.end_offset(epoch, end_offset)
+    if known < 0:
+        return 0, 0
+    if snapshot is not None and snapshot[0] < epoch < epochs.entries[0].epoch:
+        return snapshot[0], end  # `epochs` cannot tell that no record has the asked epoch
+    return known, end
 
 
 class VotersLog(Log, Protocol):

@@ -133,6 +133,48 @@ def test_an_own_snapshot_lets_the_log_before_it_go(tmp_path: Path) -> None:
     logs.close()
 
 
+# The copy ended where its snapshot did -> kill -9 -> it named epoch 0 -> a leader whose log begins earlier answered that the common log
+# ends at 0 -> each start of the broker failed with "the controllers lost metadata".
+@pytest.mark.parametrize("own", [True, False], ids=["own snapshot", "snapshot of the leader"])
+def test_a_copy_that_ends_with_its_snapshot_keeps_the_last_epoch_after_a_crash(tmp_path: Path, own: bool) -> None:
+    logs = manager(tmp_path)
+    copy = opened(logs)
+    if own:
+        copy.append(batch(0, 7, *(feature(f"f{number}") for number in range(20))))
+        image = newest(copy, 20)
+        assert image is not None
+        copy.snapshot(image, more_than_bytes=1)
+    else:
+        copy.install(7, 20, encode_snapshot([feature("new")], 7, NOW_MS))
+    logs.folders.unlock()  # the process is gone, and with it its lock
+    logs = manager(tmp_path)
+    again = opened(logs)
+    assert again.end() == EndOfLog(20, 20, 7)
+    logs.close()
+
+
+def test_records_behind_the_snapshot_go_and_its_epoch_stays(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    copy = opened(logs)
+    copy.install(7, 50, encode_snapshot([feature("new")], 7, NOW_MS))
+    copy.append(batch(50, 8, feature("lost")))
+    copy.truncate(7, 50)
+    assert copy.end() == EndOfLog(50, 50, 7)
+    logs.close()
+
+
+def test_a_leader_that_lacks_what_a_snapshot_has_is_not_followed(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    copy = opened(logs)
+    copy.install(7, 50, encode_snapshot([feature("new")], 7, NOW_MS))
+    with pytest.raises(WouldLoseCommitted, match="their log ends at 49, and this broker has applied 50"):
+        copy.truncate(6, 60)
+    with pytest.raises(WouldLoseCommitted, match="their log ends at 30, and this broker has applied 50"):
+        copy.install(8, 30, encode_snapshot([feature("other")], 8, NOW_MS))
+    assert copy.end() == EndOfLog(50, 50, 7)
+    logs.close()
+
+
 def test_a_log_without_its_snapshot_is_an_error_that_names_the_way_out(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     copy = opened(logs)

@@ -27,7 +27,7 @@ from streamactors.broker.quorum.raft.raft_messages import (
 from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import RETRY_MS, Role, Timing
 from streamactors.broker.quorum.vote_file import Election
-from tests.simulation.quorum_node import MemoryLog, Record
+from tests.simulation.memory_log import MemoryLog, Record, Snapshot
 
 OK = ErrorCode.NONE
 
@@ -222,6 +222,50 @@ def test_a_follower_stops_its_node_rather_than_cut_off_what_is_committed() -> No
         state.high_watermark = committed
         effects = state.fetched(FetchAnswer(OK, 4, 2, asked, diverging=(3, 1)), 1.0)
         assert [type(each) for each in effects] == [effect]
+
+
+def behind_snapshot(records: list[Record], snapshot: tuple[int, int], *, leader: int) -> RaftState:
+    """Return a replica in epoch 9 whose log begins behind a snapshot."""
+    log = MemoryLog([])
+    log.install(Snapshot(snapshot, [(snapshot[0], at) for at in range(snapshot[1])]))
+    log.extend(records)
+    state = RaftState(
+        1, {1, 2, 3}, Election(8 if leader == 1 else 9, leader=2), log, Timing(100.0, 200.0), Random(1), 0.0
+    )
+    if leader == 1:
+        state.tick(300.0)
+        state.voted(2, VoteAnswer(OK, 8, None, True, True), 300.0)
+        state.voted(2, VoteAnswer(OK, 9, None, True, False), 300.0)
+        assert state.role is Role.LEADER
+    return state
+
+
+# The leader's log: epoch 5 to offset 3, epoch 7 to 18, a snapshot of that. Node 2 has records of epoch 5 up to 20 -> the leader, which knows no
+# epoch before 7, let it truncate to 18 and go on there: the records from 3 to 18 were other ones, and counted.
+def test_a_replica_whose_last_epoch_ended_before_the_snapshot_reads_the_snapshot() -> None:
+    state = behind_snapshot([(8, "a"), (8, "b")], (7, 18), leader=1)
+    for offset, epoch in ((20, 5), (18, 5), (18, 6), (18, 8), (17, 7), (0, 0)):
+        answer, _ = state.fetch(Fetch(9, 2, offset, epoch), 301.0)
+        assert (answer.snapshot, answer.diverging) == ((7, 18), None), (offset, epoch)
+    for offset, epoch in ((18, 7), (19, 8), (20, 8)):
+        answer, _ = state.fetch(Fetch(9, 2, offset, epoch), 301.0)
+        assert (answer.snapshot, answer.diverging) == (None, None), (offset, epoch)
+    assert state.fetch(Fetch(9, 2, 20, 7), 301.0)[0].diverging == (7, 18)
+
+
+def test_a_follower_stops_its_node_rather_than_give_up_its_snapshot() -> None:
+    answers: list[dict[str, tuple[int, int]]] = [
+        {"diverging": (7, 17)},
+        {"diverging": (6, 20)},
+        {"diverging": (0, 0)},
+        {"snapshot": (8, 17)},
+    ]
+    for each in answers:
+        state = behind_snapshot([], (7, 18), leader=2)
+        _, asked = sent(state.stored(18, 0.0))[0]
+        assert isinstance(asked, Fetch)
+        effects = state.fetched(FetchAnswer(OK, 9, 2, asked, **each), 1.0)  # type: ignore[arg-type]
+        assert [type(effect) for effect in effects] == [Halt], each
 
 
 def test_a_candidate_that_cannot_win_any_more_waits_before_it_asks_again() -> None:

@@ -17,7 +17,7 @@ from streamactors.broker.quorum.raft.raft_messages import (
 from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import RETRY_MS, Role, Timing
 from streamactors.broker.quorum.vote_file import Election
-from tests.simulation.quorum_node import MemoryLog, Record
+from tests.simulation.memory_log import MemoryLog, Record, Snapshot
 
 OK = ErrorCode.NONE
 ELECTION_MS, FETCH_MS = 100.0, 200.0
@@ -61,6 +61,11 @@ def leading(now_ms: float = 1_000.0) -> RaftState:
     state.voted(2, VoteAnswer(OK, 1, None, True, False), now_ms)
     assert state.role is Role.LEADER
     return state
+
+
+def log_of(state: RaftState) -> MemoryLog:
+    assert isinstance(state._log, MemoryLog)
+    return state._log
 
 
 def asked(state: RaftState, now_ms: float) -> Fetch:
@@ -239,30 +244,32 @@ def test_an_answer_is_carried_out_once_and_only_by_the_follower_that_asked() -> 
 
 def test_a_leader_sends_a_replica_to_its_snapshot_when_the_records_are_gone_or_the_replica_is_empty() -> None:
     state = leading()
-    log = state._log
-    log.start_offset, log.newest_snapshot = 5, (1, 8)  # type: ignore[misc]
-    log.extend([(1, number) for number in range(10)])  # type: ignore[attr-defined]
-    for offset, snapshot in ((0, (1, 8)), (4, (1, 8)), (5, None), (8, None)):
+    assert state.fetch(Fetch(1, 2, 0, 1), 1_000.0)[0].snapshot is None
+    log = log_of(state)
+    log.extend([(1, number) for number in range(10)])
+    log.take_snapshot(8)
+    log.start_offset = 5  # the node stopped before the log was cut, and does not know the epoch of the record before 5
+    for offset, snapshot in ((0, (1, 8)), (4, (1, 8)), (5, (1, 8)), (6, None), (8, None)):
         answer, _ = state.fetch(Fetch(1, 2, offset, 1), 1_000.0)
         assert (answer.snapshot, answer.log_start) == (snapshot, 5)
-    log.start_offset, log.newest_snapshot = 0, None  # type: ignore[misc]
-    assert state.fetch(Fetch(1, 2, 0, 1), 1_000.0)[0].snapshot is None
 
 
 def test_a_replica_that_has_read_the_newest_snapshot_goes_on_behind_it() -> None:
     """The log behind a snapshot may have no record of the snapshot's epoch: (epoch, end) of the snapshot counts as known."""
     state = leading()
-    log = state._log
-    log.extend([(1, number) for number in range(9)])  # type: ignore[attr-defined]
-    log.start_offset, log.newest_snapshot = 8, (0, 8)  # type: ignore[misc]
-    for last_epoch, offset, diverging in ((0, 8, None), (0, 9, (0, 0)), (1, 8, None)):
+    log = log_of(state)
+    log.install(Snapshot((0, 8), [(0, number) for number in range(8)]))
+    log.extend([(1, 8)])
+    for last_epoch, offset, diverging in ((0, 8, None), (0, 9, (0, 8)), (1, 9, None)):
         answer, _ = state.fetch(Fetch(1, 2, offset, last_epoch), 1_000.0)
         assert (answer.diverging, answer.snapshot) == (diverging, None), (last_epoch, offset)
+    answer, _ = state.fetch(Fetch(1, 2, 8, 1), 1_000.0)
+    assert answer.snapshot == (0, 8), "the record before 8 is another one"
 
 
 def test_a_leader_says_where_a_replicas_log_differs() -> None:
     state = leading()
-    state._log.extend([(0, "a"), (0, "b"), (1, "c")])  # type: ignore[attr-defined]
+    log_of(state).extend([(0, "a"), (0, "b"), (1, "c")])
     for last_epoch, offset, diverging in ((0, 2, None), (0, 3, (0, 2)), (1, 3, None), (1, 4, (1, 3)), (0, 1, None)):
         answer, _ = state.fetch(Fetch(1, 2, offset, last_epoch), 1_000.0)
         assert answer.diverging == diverging, (last_epoch, offset)

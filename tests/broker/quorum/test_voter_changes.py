@@ -29,7 +29,7 @@ def leader(*voters: int) -> tuple[RaftState, MemoryLog]:
         for voter in voters[1:]:
             state.voted(voter, VoteAnswer(ErrorCode.NONE, epoch, None, True, pre_vote), NOW_MS)
     assert state.role is Role.LEADER
-    log.records.append((1, "leader"))
+    log.extend([(1, "leader")])
     state.stored(1, NOW_MS)
     return state, log
 

@@ -30,6 +30,7 @@ from streamactors.broker.quorum.raft.raft_messages import (
     Answer,
     BeginEpoch,
     EndEpoch,
+    EpochEnd,
     Fetch,
     FetchAnswer,
     Vote,
@@ -321,7 +322,7 @@ class RaftState:
             return FetchAnswer(error, self.epoch, self.leader, fetch), []
         self.progress.fetched(fetch.replica, now_ms)
         start, snapshot = log.start_offset, log.newest_snapshot
-        if snapshot is not None and (fetch.offset < start or fetch.offset == 0):
+        if snapshot is not None and self._needs(snapshot, fetch):
             return FetchAnswer(error, self.epoch, self.leader, fetch, snapshot=snapshot, log_start=start), []
         known = log.end_of_epoch(fetch.last_epoch)
         if (known[0] != fetch.last_epoch or known[1] < fetch.offset) and (fetch.last_epoch, fetch.offset) != snapshot:
@@ -330,6 +331,12 @@ class RaftState:
         self.progress.reached(fetch.replica, log.end_offset)
         effects = self._commit(now_ms)
         return FetchAnswer(error, self.epoch, self.leader, fetch, self.high_watermark, log_start=start), effects
+
+    def _needs(self, snapshot: EpochEnd, fetch: Fetch) -> bool:
+        """Whether a replica must read the leader's snapshot first. Source: Kafka's validateOffsetAndEpoch."""
+        # The log knows no epoch that ended before its start. A replica whose last epoch ended there can have other records below the start.
+        at = (fetch.last_epoch, fetch.offset)
+        return fetch.last_epoch < snapshot[0] or (fetch.offset <= self._log.start_offset and at != snapshot)
 
     def _commit(self, now_ms: float) -> list[Effect]:
         assert self.progress is not None
@@ -376,6 +383,8 @@ class RaftState:
         if answer.diverging is not None:
             return self._truncate(*answer.diverging)
         if answer.snapshot is not None:
+            if answer.snapshot[1] < self._known_committed:
+                return self._halt(answer.snapshot[1])
             assert self.election.leader is not None
             return [ReadSnapshot(self.election.leader, answer.snapshot)]
         self._has_fetched = True
@@ -399,9 +408,17 @@ class RaftState:
 
     def _truncate(self, epoch: int, end_offset: int) -> list[Effect]:
         log = self._log
-        offset = common_end((epoch, end_offset), log.end_of_epoch(epoch), log.end_offset)
-        if offset < self.high_watermark:
-            return [
-                Halt(f"the leader's log ends at {offset}, and records below {self.high_watermark} are committed here")
-            ]
-        return [Truncate(offset)]
+        offset, snapshot = common_end((epoch, end_offset), log.end_of_epoch(epoch), log.end_offset), log.newest_snapshot
+        if snapshot is not None and epoch < snapshot[0]:
+            offset = min(offset, snapshot[1] - 1)  # the leader lacks the last record of the snapshot
+        return [Truncate(offset)] if offset >= self._known_committed else self._halt(offset)
+
+    @property
+    def _known_committed(self) -> int:
+        """Records below this offset are committed: the node has been told, or only a snapshot has them."""
+        return max(self.high_watermark, self._log.start_offset)
+
+    def _halt(self, offset: int) -> list[Effect]:
+        return [
+            Halt(f"the leader's log ends at {offset}, and records below {self._known_committed} are committed here")
+        ]

@@ -1,0 +1,73 @@
+"""Snapshots of the metadata log under delay, loss, partitions, crashes and slow disks; and rules that are broken on purpose.
+
+Each node writes snapshots at times of its own, and a node that is behind the leader's log reads one. Nodes crash before the next record, and
+between the two steps of an installation."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamactors.broker.quorum.raft.raft_messages import EpochEnd, Fetch
+from streamactors.broker.quorum.raft.raft_state import RaftState
+from tests.simulation.quorum_world import Rules, Violated, World
+
+QUICK = range(60)
+MANY = range(10_000)
+UNTIL_FOUND = range(1_500)
+
+
+@pytest.mark.parametrize("changing", [False, True], ids=["fixed voters", "changing voters"])
+@pytest.mark.parametrize("seeds", [QUICK, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.timeout(1_800)])])
+def test_no_snapshot_loses_anything_committed_or_the_epoch_of_a_log(seeds: range, changing: bool) -> None:
+    committed = snapshots = installed = 0
+    for seed in seeds:
+        world = World(seed, changing=changing, snapshots=True)
+        try:
+            world.play()
+        except Violated as violated:
+            raise AssertionError(f"seed {seed}: {violated}\n" + "\n".join(world.trace[-60:])) from violated
+        committed += world.under_faults
+        snapshots += world.snapshots
+        installed += sum(" install " in line for line in world.trace)
+    # The runs are worth something: records are committed among the faults, and snapshots are written and read.
+    assert committed > 20 * len(seeds)
+    assert snapshots > 5 * len(seeds)
+    assert installed > len(seeds) // 2
+
+
+# --- broken rules, each of which must be found ---
+
+
+class ForgetsTheEpochOfItsSnapshot(Rules):
+    """A log that ends where its snapshot does has no epoch after a crash, or after a truncation to there."""
+
+    @staticmethod
+    def begins_anew(snapshot: EpochEnd, latest_epoch: int, end_offset: int) -> bool:
+        return end_offset < snapshot[1]
+
+
+class AnyEpochBehindTheStart(RaftState):
+    """The leader sends its snapshot only to a replica that ends before it, whatever the epoch of the replica's last record."""
+
+    def _needs(self, snapshot: EpochEnd, fetch: Fetch) -> bool:
+        return fetch.offset < self._log.start_offset or fetch.offset == 0
+
+
+BROKEN = [
+    ForgetsTheEpochOfItsSnapshot,
+    type("AnyEpochBehindTheStart", (Rules,), {"state": AnyEpochBehindTheStart}),
+]
+
+
+def first_violation(rules: type[Rules]) -> int | None:
+    for seed in UNTIL_FOUND:
+        try:
+            World(seed, rules, snapshots=True).play()
+        except (Violated, AssertionError):
+            return seed
+    return None
+
+
+@pytest.mark.parametrize("rules", BROKEN, ids=lambda rules: rules.__name__)
+def test_a_broken_rule_is_found(rules: type[Rules]) -> None:
+    assert first_violation(rules) is not None
