@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamactors import Source
+from streamactors import Flow, RestartFlow, RestartSettings, Source
 from streamactors.actors.system import ActorSystem
+from streamactors.engine.blueprint.modules import Module
+from streamactors.engine.snapshot import snapshots
 from streamactors.engine.stage import GraphStage
 from streamactors.stages.fold.grouped_within import GroupedWithin
 from streamactors.stages.fold.grouping import Grouped
@@ -74,3 +76,107 @@ def test_a_stage_says_what_it_holds(timeless: ActorSystem, stage: str) -> None:
         bench.request(demand)
         bench.send(*elements)
         assert bench.logic.snapshot_state() == after
+
+
+def fails_at(failing: int) -> Callable[[int], int]:
+    def fn(n: int) -> int:
+        if n == failing:
+            raise ValueError(n)
+        return n
+
+    return fn
+
+
+HOUR = RestartSettings("1h", "1h")
+IN_A_FLOW: dict[str, tuple[Callable[[], Any], str, list[Any], str, str]] = {
+    # the flow, the name of its stage, what is sent, and what the stage says before and after
+    "prefix_and_tail": (
+        lambda: Flow.prefix_and_tail(3),
+        "prefix_and_tail",
+        [1, 2],
+        "0 of 3 elements",
+        "2 of 3 elements",
+    ),
+    "prefix_and_tail, full": (
+        lambda: Flow.prefix_and_tail(2).flat_map_concat(lambda pair: Source.never()),
+        "prefix_and_tail",
+        [1, 2],
+        "0 of 2 elements",
+        "0 asked for by the reader",
+    ),
+    "flat_map_prefix": (
+        lambda: Flow.flat_map_prefix(3, lambda prefix: Flow.map(str)),
+        "flat_map_prefix",
+        [1, 2],
+        "0 of 3 elements",
+        "2 of 3 elements",
+    ),
+    "flat_map_prefix, begun": (
+        lambda: Flow.flat_map_prefix(2, lambda prefix: Flow.map(str)),
+        "flat_map_prefix",
+        [1, 2, 3],
+        "0 of 2 elements",
+        "runs its inner part",
+    ),
+    "grouped_weighted": (
+        lambda: Flow.grouped_weighted(9, lambda n: n),
+        "grouped_weighted",
+        [1, 2],
+        "0 elements",
+        "2 elements",
+    ),
+    "initial_delay": (
+        lambda: Flow.initial_delay("1h"),
+        "initial_delay",
+        [1],
+        "waits for its delay to be over",
+        "waits for its delay to be over",
+    ),
+    "recover_with": (
+        lambda: Flow.map(fails_at(2)).recover_with(lambda error: Source.never()),
+        "recover_with",
+        [1, 2],
+        "",
+        "1 failures handled",
+    ),
+    "group_by": (
+        lambda: Flow.group_by(lambda n: n % 3, 5).map(str).merge_substreams(),
+        "group_by",
+        [1, 2, 3, 4],
+        "0 substreams, 0 elements pending, 0 without demand",
+        "3 substreams, 0 elements pending, 0 without demand",
+    ),
+    "retry": (lambda: Flow.map(fails_at(2)).retry(3, "1h"), "retry", [1, 2], "", "attempt 2"),
+    "restart": (
+        lambda: RestartFlow.with_backoff(HOUR, lambda: Flow.map(fails_at(2))),
+        "restart_flow",
+        [1, 2],
+        "restarted 0 times",
+        "waits for restart 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("flow", IN_A_FLOW)
+def test_a_stage_of_a_flow_says_what_it_holds(timeless: ActorSystem, flow: str) -> None:
+    make, name, elements, before, after = IN_A_FLOW[flow]
+    module: Module = make().module
+    with Bench(timeless, module) as bench:
+        assert snapshots(timeless)[0].stage(name).state == before
+        bench.request(9)
+        bench.send(*elements)
+        assert snapshots(timeless)[0].stage(name).state == after
+
+
+def test_a_delay_that_is_over_is_not_told(timeless: ActorSystem) -> None:
+    with Bench(timeless, Flow.initial_delay("1h").module) as bench:
+        bench.advance("1h")
+        assert snapshots(timeless)[0].stage("initial_delay").state == ""
+
+
+def test_a_restarted_flow_says_how_often(timeless: ActorSystem) -> None:
+    with Bench(timeless, RestartFlow.with_backoff(HOUR, lambda: Flow.map(fails_at(2))).module) as bench:
+        bench.request(9)
+        bench.send(2)
+        bench.advance("2h")
+        assert snapshots(timeless)[0].stage("restart_flow").state == "restarted 1 times"

@@ -15,23 +15,32 @@ from streamactors.engine.stage import FLOW, GraphStage
 from tests.engine.test_ownership import OwnerStage
 
 
-@pytest.mark.parametrize("longer", [0, 1])
-@pytest.mark.parametrize("until", [{"0": 4}, {"0": 9}])
-def test_the_marks_in_front_of_the_end_pass_a_zip_of_one_source(longer: int, until: Any, actor_system: Any) -> None:
-    """Cancelling the input that is still open would lose the mark in front of its end, and the source would never be done."""
+def what_comes_out(count: int, ways: list[Any], until: Any, actor_system: Any) -> list[Any]:
+    """Return what comes out of a zip of one source of `count` numbers, each of whose inputs has its own way: pairs, marks and the end."""
     with GraphDSL() as g:
         fork, join = g.add(Broadcast(2)), g.add(Zip())
         owner = g.add(Sink.from_stage(OwnerStage()), keep=True)
-        g.add(Source.range(0, 10)) >> fork
-        ways = [Flow.map(lambda n: n), Flow.map(lambda n: n).async_boundary()]
-        fork.out(0) >> ways[longer] >> join.in_(0)
-        fork.out(1) >> ways[1 - longer] >> join.in_(1)
+        g.add(Source.range(0, count)) >> fork
+        for number, way in enumerate(ways):
+            fork.out(number) >> way >> join.in_(number)
         join >> owner
     (logic,) = g.to_runnable().run(actor_system)
     assert logic.claimed.wait(30)
     logic.handle.begin({}, until, skip_lost=False)
-    seen = logic.future.result(30)
-    assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(10)]
+    return logic.future.result(30)
+
+
+def pairs_of(seen: list[Any]) -> list[Any]:
+    return [each for each in seen if isinstance(each, tuple)]
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+@pytest.mark.parametrize("until", [{"0": 4}, {"0": 9}])
+def test_the_marks_in_front_of_the_end_pass_a_zip_of_one_source(longer: int, until: Any, actor_system: Any) -> None:
+    """Cancelling the input that is still open would lose the mark in front of its end, and the source would never be done."""
+    ways = [Flow.map(lambda n: n), Flow.map(lambda n: n).async_boundary()]
+    seen = what_comes_out(10, ways if longer == 0 else ways[::-1], until, actor_system)
+    assert pairs_of(seen) == [(n, n) for n in range(10)]
     at = seen.index(f"mark {until['0']}")
     assert (seen[at - 1], seen[at + 1]) == ((until["0"] - 1,) * 2, (until["0"],) * 2)
     assert seen[-1] == "end of input"
@@ -41,19 +50,9 @@ def test_the_marks_in_front_of_the_end_pass_a_zip_of_one_source(longer: int, unt
 def test_a_mark_behind_the_last_result_passes_though_the_shorter_input_has_ended(
     shorter: int, actor_system: Any
 ) -> None:
-    with GraphDSL() as g:
-        fork, join = g.add(Broadcast(2)), g.add(Zip())
-        owner = g.add(Sink.from_stage(OwnerStage()), keep=True)
-        g.add(Source.range(0, 10)) >> fork
-        ways = [Flow.take(5), Flow.map(lambda n: n).async_boundary()]
-        fork.out(0) >> ways[shorter] >> join.in_(0)
-        fork.out(1) >> ways[1 - shorter] >> join.in_(1)
-        join >> owner
-    (logic,) = g.to_runnable().run(actor_system)
-    assert logic.claimed.wait(30)
-    logic.handle.begin({}, None, skip_lost=False)
-    seen = logic.future.result(30)
-    assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(5)]
+    ways = [Flow.take(5), Flow.map(lambda n: n).async_boundary()]
+    seen = what_comes_out(10, ways if shorter == 0 else ways[::-1], None, actor_system)
+    assert pairs_of(seen) == [(n, n) for n in range(5)]
     assert "mark 5" in seen
 
 
@@ -85,17 +84,7 @@ class LateMarksLogic(Logic):
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_the_last_mark_is_waited_for_at_the_input_that_is_still_open(late: int, actor_system: Any) -> None:
-    with GraphDSL() as g:
-        fork, join = g.add(Broadcast(2)), g.add(Zip())
-        owner = g.add(Sink.from_stage(OwnerStage()), keep=True)
-        g.add(Source.range(0, 5)) >> fork
-        ways = [Flow.from_stage(LateMarks()), Flow.map(lambda n: n)]
-        fork.out(0) >> ways[late] >> join.in_(0)
-        fork.out(1) >> ways[1 - late] >> join.in_(1)
-        join >> owner
-    (logic,) = g.to_runnable().run(actor_system)
-    assert logic.claimed.wait(30)
-    logic.handle.begin({}, None, skip_lost=False)
-    seen = logic.future.result(30)
-    assert [each for each in seen if isinstance(each, tuple)] == [(n, n) for n in range(5)]
+    ways = [Flow.from_stage(LateMarks()), Flow.map(lambda n: n)]
+    seen = what_comes_out(5, ways if late == 0 else ways[::-1], None, actor_system)
+    assert pairs_of(seen) == [(n, n) for n in range(5)]
     assert seen[-2:] == ["mark 5", "end of input"]

@@ -19,6 +19,13 @@ from mutation.who_runs import FAST, Test, WhoRuns
 FIRST_S = 4.0
 """Seconds of tests that run at first. Most mutants are killed by them, and the other test files are not even collected."""
 
+TABLES = {
+    "tests/dsl/test_public_api.py": "streamactors/",
+    "tests/broker/test_docs.py": "streamactors/broker/",
+    "tests/broker/test_own_requests.py": "streamactors/broker/",
+}
+"""Tests that compare the defaults, numbers and signatures of these folders with a page or a list. They run no function of the files."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -176,7 +183,8 @@ def _by_file(batch: list[Test]) -> list[Test]:
 
 
 def distance(test: str, file: str, root: Path) -> int:
-    """Return 0 for a test file that is named after the changed file, 1 if it imports it, 2 in the folder that mirrors its package, else 3."""
+    """Return 0 for a test file that is named after the changed file, 1 if it imports the file or compares its tables, 2 in the folder that
+    mirrors its package, else 3."""
     path = Path(file)
     mirror = Path("tests", *path.parent.parts[1:])
     while not (root / mirror).is_dir():
@@ -185,7 +193,7 @@ def distance(test: str, file: str, root: Path) -> int:
     near = test.startswith(f"{mirror}/")
     if len(stem) > 3 and stem in Path(test).stem and near:
         return 0
-    if _imports(root, file, test):
+    if _imports(root, file, test) or file.startswith(TABLES.get(test, "nothing")):
         return 1
     return 2 if near else 3
 
@@ -207,5 +215,5 @@ def of_users(who: WhoRuns, file: str, root: Path) -> list[Test]:
 
 
 def nearest_by_name(who: WhoRuns, file: str, root: Path) -> list[Test]:
-    """Return the tests of files that are named after a file of the product, or import it."""
+    """Return the tests of files that are named after a file of the product, import it or compare its tables."""
     return [test for test in who.tests.values() if "::" in test.name and distance(test.file, file, root) <= 1]
