@@ -70,7 +70,8 @@ class Room:
         batches = batches_of(tests, mutant.file, self.folder, limit_s)
         run = 0
         kind = "cold" if not mutant.function or self._who.runs_at_import(mutant.file, mutant.function) else "hot"
-        for batch in batches:
+        while batches:
+            batch = batches.pop(0)
             try:
                 got = self._with(mutant, text, kind, batch)
                 if got["how"] == "swap":
@@ -87,6 +88,9 @@ class Room:
                 return Verdict(got["test"] or "collection", False, run, len(tests))
             if got["how"] == "broken" and self._ask(kind, None, "", batch)["how"] == "passed":
                 return Verdict(f"the process ended ({got['test']})", False, run, len(tests))
+            if got["how"] in ("hung", "failed") and (rest := behind(got["test"], batch)):
+                run -= len(rest)
+                batches.insert(0, rest)
         return Verdict(None, False, run, len(tests))
 
     def _with(self, mutant: Mutant, text: str, kind: str, batch: list[Test]) -> dict[str, Any]:
@@ -174,6 +178,12 @@ def batches_of(tests: list[Test], file: str, root: Path, limit_s: float) -> list
         (first if spent + test.seconds <= FIRST_S and len(first) < 60 else then).append(test)
         spent += test.seconds
     return [_by_file(batch) for batch in (first, then) if batch]
+
+
+def behind(test: str, batch: list[Test]) -> list[Test]:
+    """Return the tests of a batch that follow this one, which ended it."""
+    at = next((at for at, each in enumerate(batch) if each.name in (test, test.split("::")[0])), len(batch))
+    return batch[at + 1 :]
 
 
 def _by_file(batch: list[Test]) -> list[Test]:

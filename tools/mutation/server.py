@@ -32,6 +32,10 @@ from typing import Any
 _SUBREAPER = 36
 _MEMORY = 4 << 30
 """Bytes of data that a child may have: a mutant may loop for ever and keep what it makes."""
+LEAST_S = 20.0
+SPARK_S = 120.0
+"""Every test has at least this time. The first Spark test of a child starts a session, which was there already when the test was recorded."""
+
 _NOT_NEEDED = ("xdist", "cacheprovider", "randomly", "pytest_cov", "anyio")
 
 _functions_of: dict[str, list[FunctionType]] = {}
@@ -118,7 +122,8 @@ def _watch(command: dict[str, Any], read: int, child: int) -> dict[str, Any]:
             what, _, rest = line.decode().partition(" ")
             if what == "start":
                 last = rest
-                until = time.monotonic() + max(limits.get(last, 0), limits.get(last.split("::")[0], 0), 20.0)
+                least_s = SPARK_S if "/spark/" in last else LEAST_S
+                until = time.monotonic() + max(limits.get(last, 0), limits.get(last.split("::")[0], 0), least_s)
             elif what == "failed":
                 failed = failed or rest
             elif what == "exit":
