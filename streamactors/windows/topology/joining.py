@@ -139,11 +139,9 @@ def lookup_node(
 
 
 def join_streams(
-    topology: Topology, name: str, left: Node, right: Node, fn: Fn, windows: object, how: str, *, kafka: bool
+    topology: Topology, name: str, left: Node, right: Node, fn: Fn, windows: JoinWindows, how: str, *, kafka: bool
 ) -> Node:
     """Add a stream-stream join."""
-    if not isinstance(windows, JoinWindows):
-        raise BuildError(f"join: {windows!r} is no join window; give JoinWindows.of(…).with_grace(…)")
     if windows.grace_ms is None:
         raise BuildError(
             'join: the windows have no grace period: say how late a row may come with .with_grace("30s"), or '
