@@ -9,6 +9,7 @@ from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.part import joined, module_of, not_used
 from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U, V
 from streamactors.engine.blueprint.modules import StageModule, Wired
+from streamactors.stages.checks import plain_function
 from streamactors.stages.junctions.fan_in import Concat, Interleave, Merge, MergePreferred, OrElse
 from streamactors.stages.junctions.fan_out import AlsoTo, DivertTo, Partition, WireTap
 from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
@@ -168,7 +169,7 @@ class JunctionOps(Ops[Out, Mat]):
         self, other: Source[T, Any], fn: Callable[[Out, T], U], eager_complete: bool = True
     ) -> Ops[U, Mat]:
         """As `zip_latest` with one source, combined by `fn`."""
-        return self._fan_in(ZipLatest(2, fn, eager_complete), other)
+        return self._fan_in(ZipLatest(2, plain_function("zip_latest_with", fn), eager_complete), other)
 
     def optional_via(self, flow: Flow[Any, U, Any]) -> Ops[U | None, Mat]:
         """Run the elements through `flow`, except those that are None, which pass beside it.

@@ -11,7 +11,7 @@ from streamactors.clock import Duration
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import M2, S, T
 from streamactors.engine.stage import NotUsed
-from streamactors.stages.checks import plain_function
+from streamactors.stages.checks import function, plain_function
 from streamactors.stages.sources.deferred import (
     FromFuture,
     FromMaterializerSource,
@@ -107,6 +107,7 @@ class ComputedSources(Constructors):
 
         Emits when: the future is done.   Completes when: it has emitted.   Fails when: `make` or the future fails.
         """
+        function("lazy_future", make)
         return cls._of(LazySource(lambda: cls._of(FromFuture(make()))))
 
     @classmethod
@@ -117,6 +118,7 @@ class ComputedSources(Constructors):
 
         Emits when: that source does.   Completes when: that source does.   Fails when: `make`, the future or the source fails.
         """
+        function("lazy_future_source", make)
         return cls._of(LazySource(lambda: cls._of(FutureSource(make()))))
 
     @classmethod
