@@ -1,0 +1,143 @@
+"""What the two ways to write a stage offer beside one element in and one out: results at the end, several outlets, ports that fail, timers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamactors import ActorSystem, GraphStageLogic, Stage
+from streamactors.clock import VirtualClock
+from streamactors.engine.logic import Logic
+from streamactors.engine.stage import ChunkLogic, GraphStage, fan_out
+from tests.stages.harness import Bench
+from tests.stages.test_junction_demand import Probes
+
+
+@pytest.fixture
+def timeless() -> Any:
+    with ActorSystem("ways", clock=VirtualClock()) as system:
+        yield system
+        system.clock.settle()
+
+
+class EndsWith(Stage[Any, Any]):
+    def __init__(self, *tail: Any) -> None:
+        self.tail = tail
+
+    def logic(self) -> Logic:
+        return ChunkLogic(lambda chunk: chunk, on_end=lambda: self.tail)
+
+
+@pytest.mark.parametrize("demand", [1, 2, 3, 9])
+def test_results_of_the_end_wait_for_demand_and_the_stage_completes_behind_them(
+    timeless: ActorSystem, demand: int
+) -> None:
+    with Bench(timeless, EndsWith("x", "y", "z")) as bench:
+        bench.request(2)
+        bench.send(1, 2)
+        bench.complete()
+        assert (bench.received, bench.end) == ([1, 2], None)
+        bench.request(demand)
+        assert bench.received == [1, 2, "x", "y", "z"][: 2 + demand]
+        assert bench.end == ("completed" if demand >= 3 else None)
+        bench.drain()
+        assert (bench.received, bench.end) == ([1, 2, "x", "y", "z"], "completed")
+
+
+def test_an_end_without_results_completes_at_once(timeless: ActorSystem) -> None:
+    with Bench(timeless, EndsWith()) as bench:
+        bench.complete()
+        assert bench.end == "completed"
+
+
+class Sorts(GraphStage):
+    """Sends even numbers to the first outlet and odd ones to the second; 0 fails the second outlet alone."""
+
+    shape = fan_out(2)
+
+    def logic(self) -> GraphStageLogic:
+        return SortsLogic()
+
+
+class SortsLogic(GraphStageLogic):
+    def on_push(self, inlet: Any) -> None:
+        number = self.grab(inlet)
+        if number == 0:
+            self.fail(self.outlets[1], ValueError("none"))
+            self.pull(inlet)
+        else:
+            self.push(self.outlets[number % 2], number)
+
+    def on_pull(self, outlet: Any) -> None:
+        open_ones = [each for each in self.outlets if not self.is_closed(each)]
+        if all(map(self.is_available, open_ones)) and not self.has_been_pulled(self.in_):
+            self.pull(self.in_)
+
+
+def seen(probes: Probes) -> list[list[Any]]:
+    return [[element for _, element in sink.seen] for sink in probes.sinks]
+
+
+def test_a_stage_with_two_outlets_is_fed_from_one_chunk(timeless: ActorSystem) -> None:
+    probes = Probes(timeless, Sorts())
+    probes.request(9, 0)
+    assert probes.asked == [0]
+    probes.request(9, 1)
+    probes.send(0, 1, 2, 3, 4, 6, 5)
+    assert seen(probes) == [[2, 4, 6], [1, 3, 5]]
+    probes.close()
+
+
+def test_an_outlet_fails_alone_behind_what_was_pushed(timeless: ActorSystem) -> None:
+    probes = Probes(timeless, Sorts())
+    probes.request(9, 0)
+    probes.request(9, 1)
+    probes.send(0, 1, 0, 2)
+    assert seen(probes) == [[2], [1]]
+    (failure,) = probes.sinks[1].ends
+    assert isinstance(failure, ValueError)
+    assert probes.sinks[0].ends == []
+    probes.close()
+
+
+class Clocked(Stage[Any, Any]):
+    """Emits the time of each tick: at 10 and every 5 ms from then on, until an element comes."""
+
+    def logic(self) -> GraphStageLogic:
+        return ClockedLogic()
+
+
+class ClockedLogic(GraphStageLogic):
+    def pre_start(self) -> None:
+        self.began = self.now_ms()
+        self.schedule_periodically("tick", 10, 5)
+        self.schedule_once("never", 1)
+        self.cancel_timer("never")
+
+    def on_timer(self, key: object) -> None:
+        self.emit(self.out, (key, self.now_ms() - self.began, self.is_timer_active("tick")))
+
+    def on_push(self, inlet: Any) -> None:
+        self.cancel_timer("tick")
+        self.emit(self.out, (self.grab(inlet), self.is_timer_active("tick")))
+
+
+def test_timers_of_a_stage_come_at_their_times_until_they_are_cancelled(timeless: ActorSystem) -> None:
+    with Bench(timeless, Clocked()) as bench:
+        bench.request(9)
+        for _ in range(21):
+            bench.advance(1)
+        ticks = [("tick", 10, True), ("tick", 15, True), ("tick", 20, True)]
+        assert bench.received == ticks
+        bench.send("enough")
+        bench.advance(100)
+        assert bench.received == [*ticks, ("enough", False)]
+
+
+def test_what_is_emitted_without_demand_is_told_in_a_snapshot(timeless: ActorSystem) -> None:
+    with Bench(timeless, Clocked()) as bench:
+        assert bench.logic.snapshot_state() == ""
+        bench.advance(10)
+        bench.advance(5)
+        assert bench.logic.snapshot_state() == "emitting 2"
