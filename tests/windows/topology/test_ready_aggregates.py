@@ -106,3 +106,14 @@ def test_wrong_parameters_are_refused() -> None:
             TopologyDriver(lambda topics, call=call: call(topics.stream("s").group_by_key()))  # type: ignore[misc]
     with pytest.raises(BuildError):
         CountWindows.of_size(0)
+
+
+def test_the_rows_of_a_window_are_reduced_in_their_order_from_the_first_on() -> None:
+    driver = TopologyDriver(
+        lambda topics: topics.stream("s").group_by_key().windowed_by(CountWindows.of_size(3)).reduce(lambda a, b: a + b)
+    )
+    out = [
+        driver.pipe("s", key, value, at) for at, (key, value) in enumerate(["ax", "by", "az", "aw", "av", "bq", "bp"])
+    ]
+    assert [len(each) for each in out] == [0, 0, 0, 1, 0, 0, 1]
+    assert [(each.record.key, each.record.value) for each in out[3] + out[6]] == [("a", "xzw"), ("b", "yqp")]
