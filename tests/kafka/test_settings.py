@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
 from streamactors.errors import BuildError
 from streamactors.kafka import CommitterSettings, ConsumerSettings, ProducerSettings, Subscriptions
+from streamactors.kafka.settings import ResetProtection
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription
 from streamactors.windows.state.disk.definition import State
 
@@ -93,3 +97,35 @@ def test_what_would_fail_later_or_never_is_refused_where_it_is_written(make, sai
     # librdkafka takes "^orders" for a pattern and waits for a topic "a b" for ever
     with pytest.raises(BuildError, match=said):
         make()
+
+
+SETTINGS: dict[str, Any] = {
+    "consumer": lambda **given: ConsumerSettings("localhost:1", **given),
+    "producer": lambda **given: ProducerSettings("localhost:1", **given),
+    "committer": CommitterSettings,
+    "reset": ResetProtection,
+}
+LEAST = {"max_poll_records": 1, "max_in_flight": 1, "parallelism": 1}
+NUMBERS = [
+    (kind, field.name)
+    for kind, make in SETTINGS.items()
+    for field in dataclasses.fields(make() if kind in ("consumer", "producer") else make)
+    if str(field.type).startswith("int")
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), NUMBERS)
+def test_a_number_has_a_least_value_and_what_is_no_number_is_refused(kind: str, name: str) -> None:
+    make = SETTINGS[kind]
+    least = 1 if kind == "committer" else LEAST.get(name, 0)
+    beside = {"high_bytes": {"low_bytes": 0}, "low_bytes": {}}.get(name, {})
+    assert getattr(make(**{name: least}, **beside), name) == least
+    for wrong in (least - 1, True, "7", None if "None" not in str(make().__dataclass_fields__[name].type) else -1):
+        with pytest.raises(BuildError, match=name):
+            make(**{name: wrong}, **beside)
+
+
+def test_the_low_limit_of_memory_may_be_the_high_one_and_not_above_it() -> None:
+    assert ConsumerSettings("localhost:1", low_bytes=7, high_bytes=7).low_bytes == 7
+    with pytest.raises(BuildError, match=r"low_bytes \(8\) must not exceed high_bytes \(7\)"):
+        ConsumerSettings("localhost:1", low_bytes=8, high_bytes=7)
