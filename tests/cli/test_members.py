@@ -1,146 +1,220 @@
-"""`streamactors run --processes N`: members of one group, supervised, drained together, with one metrics endpoint."""
+"""The members of `streamactors run --processes`: which are started again and when, who gives up, and what their metrics say.
+
+The processes and the time are the test's."""
 
 from __future__ import annotations
 
-import os
-import re
 import signal
-import subprocess
-import sys
+import socket
 import threading
-import urllib.request
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
-from streamactors import Source
-from streamactors.broker import Cluster
-from streamactors.cli.main import run
-from streamactors.kafka import ConsumerSettings, MetadataClient, Producer, ProducerRecord, ProducerSettings
+import pytest
 
-GRAPH = """
-import os, sys
-from streamactors import *
-from streamactors.kafka import *
-
-settings = ConsumerSettings({servers!r}, group_id="members", auto_offset_reset="earliest",
-                            properties={{"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}})
-
-def note(record):
-    # one write for the line: what `print` writes in pieces mixes with the other member's, or is cut by the kill
-    os.write(1, f"{{os.getpid()}} {{record.partition}} {{record.value.decode()}}\\n".encode())
-
-graph = Consumer.source(settings, Subscriptions.topics("numbers")).to_mat(Sink.foreach(note), Keep.right)
-alone = Source.range(0, 3).to(Sink.ignore())
-"""
+from streamactors.cli.graphs import members
+from streamactors.cli.graphs.member import ASK, LENGTH, MAX_ANSWER
+from streamactors.cli.graphs.members import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, STEADY_S, MemberProcess, Members
 
 
-class Lines:
-    """The lines of a process, read on a thread; `until` waits for what they show."""
+class Process:
+    """Runs until the test gives it an exit code."""
 
-    def __init__(self, stream):
-        self.lines = []
-        self._news = threading.Condition()
-        self._thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
-        self._thread.start()
+    def __init__(self, pid: int, environment: dict[str, str]) -> None:
+        self.pid, self.environment = pid, environment
+        self.returncode: int | None = None
+        self.signals: list[int] = []
 
-    def _read(self, stream):
-        for line in stream:
-            with self._news:
-                self.lines.append(line.strip())
-                self._news.notify_all()
+    def poll(self) -> int | None:
+        return self.returncode
 
-    def until(self, shown):
-        with self._news:
-            assert self._news.wait_for(lambda: shown(self.lines), 30), "\n".join(self.lines)
+    def send_signal(self, number: int) -> None:
+        self.signals.append(number)
+        if number == signal.SIGKILL:
+            self.returncode = -number
 
-
-def write(cluster, numbers, partitions):
-    records = Source.from_iterable(numbers).map(lambda n: ProducerRecord("numbers", str(n), partition=n % partitions))
-    records.run_with(Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers))).result(30)
+    def wait(self) -> int:
+        assert self.returncode is not None, "nobody ends this process"
+        return self.returncode
 
 
-def scraped(port, token):
-    url, headers = f"http://127.0.0.1:{port}/metrics", {"Authorization": f"Bearer {token}"}
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
-        return answer.read().decode()
+class World:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.started: list[Process] = []
+        self.commands: list[list[str]] = []
+        self.said: list[str] = []
+
+    def popen(self, command: list[str], *, env: dict[str, str], **_: Any) -> Process:
+        self.commands.append(command)
+        self.started.append(Process(1_000 + len(self.started), env))
+        return self.started[-1]
 
 
-def test_two_members_share_the_partitions_a_killed_one_comes_back_and_sigterm_drains_both(tmp_path):
-    with Cluster() as cluster:
-        cluster.create_topic("numbers", 4)
-        (tmp_path / "graph_of_members.py").write_text(GRAPH.format(servers=cluster.bootstrap_servers))
-        port = free_port()
-        command = [sys.executable, "-m", "streamactors.cli.main", "run", "graph_of_members:graph", "--processes", "2"]
-        with subprocess.Popen(
-            [*command, "--metrics-port", str(port)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=tmp_path,
-        ) as parent:
-            out, err = Lines(parent.stdout), Lines(parent.stderr)
-            try:
-                written = 0
-                while len({line.split()[0] for line in out.lines[-8:]}) < 2:  # until both have partitions
-                    write(cluster, range(written, written + 8), 4)
-                    written += 8
-                    out.until(lambda lines, n=written: len(lines) >= n)
-                told = next(line for line in err.lines if "Authorization: Bearer" in line)
-                metrics = scraped(port, told.partition("Bearer ")[2].partition("`")[0])
-                assert 'streamactors_member_up{member="0"} 1.0' in metrics
-                assert 'streamactors_member_up{member="1"} 1.0' in metrics
-                assert re.search(r'streamactors_kafka_delivered_total\{.*member="[01]"', metrics)
-
-                os.kill(int(out.lines[-1].split()[0]), signal.SIGKILL)
-                err.until(
-                    lambda lines: any("was killed by signal 9 (SIGKILL); started again in" in line for line in lines)
-                )
-                write(cluster, range(written, written + 8), 4)
-                written += 8
-                everything = {str(n) for n in range(written)}
-                out.until(lambda lines: everything <= {line.split()[2] for line in lines})
-            finally:
-                parent.send_signal(signal.SIGTERM)
-            assert parent.wait(60) == 0, err.lines
-            err.until(lambda lines: any("is drained in 2 processes" in line for line in lines))
-            assert any(line.startswith("streamactors[1]: running") for line in err.lines)
-        with MetadataClient(ConsumerSettings(cluster.bootstrap_servers, group_id="members")) as metadata:
-            committed = metadata.committed([("numbers", i) for i in range(4)])
-        assert committed == {("numbers", i): written // 4 for i in range(4)}
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr(members.subprocess, "Popen", world.popen)
+    monkeypatch.setattr(members, "time", SimpleNamespace(monotonic=lambda: world.now_s))
+    monkeypatch.setattr(members, "random", SimpleNamespace(random=lambda: 0.5))
+    return world
 
 
-def free_port():
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@pytest.fixture
+def two(world: World) -> Iterator[Members]:
+    with Members(["app:graph"], 2, 3, world.said.append) as made:
+        yield made
 
 
-def test_a_graph_that_shares_nothing_is_refused(tmp_path, monkeypatch, capsys):
-    (tmp_path / "graph_alone.py").write_text(GRAPH.format(servers="localhost:1"))
-    monkeypatch.chdir(tmp_path)
-    assert run(["run", "graph_alone.py:alone", "--processes", "2"]) == 1
-    assert "source 'range' does not share its partitions in a consumer group" in capsys.readouterr().err
+def test_each_member_is_a_process_that_knows_its_number(world: World, two: Members) -> None:
+    assert [each.environment[members.NUMBER] for each in world.started] == ["0", "1"]
+    assert [command[-2:] for command in world.commands] == [["run", "app:graph"]] * 2
+    assert not two.look()
+    assert (two.codes, two.failed, len(world.started)) == (set(), [], 2)
 
 
-def test_members_that_fail_again_and_again_are_given_up(tmp_path, monkeypatch, capfd):
-    with Cluster() as cluster:
-        cluster.create_topic("numbers", 2)
-        write(cluster, range(4), 2)
-        text = GRAPH.format(servers=cluster.bootstrap_servers).replace("os.write(1, ", "os.write(1 // 0, ")
-        (tmp_path / "graph_failing.py").write_text(text)
-        monkeypatch.chdir(tmp_path)
-        assert run(["run", "graph_failing.py:graph", "--processes", "2", "--restarts", "1"]) == 1
-    err = capfd.readouterr().err
-    assert "ended with exit code 1; started again in 0." in err
-    assert "ended with exit code 1, after 1 restarts in a row; given up" in err
-    assert "ended with exit code 1" in err.splitlines()[-1]
-    assert err.endswith("its own lines above say why\n")
-    assert "killed by signal" not in err, "the other member may not have begun yet when it is asked to end"
-    assert "ZeroDivisionError" in err
+@pytest.mark.parametrize("code", [0, 2])
+def test_a_member_that_is_through_or_cannot_run_is_not_started_again(world: World, two: Members, code: int) -> None:
+    world.started[0].returncode = code
+    assert not two.look()
+    world.now_s += 1_000
+    assert not two.look()
+    assert (len(world.started), two.codes) == (2, {code})
+    world.started[1].returncode = 0
+    assert two.look()
+    assert two.failed == ([] if code == 0 else ["member 0 ended with exit code 2"])
+    assert world.said == []
 
 
-def test_members_have_transactional_ids_of_their_own(monkeypatch):
-    settings = ProducerSettings("localhost:1", transactional_id="copy")
-    assert settings.client_properties()["transactional.id"] == "copy"
-    monkeypatch.setenv("STREAMACTORS_MEMBER", "1")
-    assert settings.client_properties()["transactional.id"] == "copy-1"
+def test_a_member_that_has_failed_is_started_again_after_a_delay_that_doubles(world: World, two: Members) -> None:
+    for restart in range(3):
+        before = len(world.started)
+        world.started[-1 if restart else 0].returncode = -9
+        delay_s = FIRST_BACKOFF_S * 2**restart * 1.1
+        assert not two.look()
+        world.now_s += delay_s - 0.001
+        assert not two.look()
+        assert len(world.started) == before
+        world.now_s += 0.002
+        assert not two.look()
+        assert len(world.started) == before + 1
+        assert world.started[-1].environment[members.NUMBER] == "0"
+        assert world.said[-1].endswith(f"; started again in {delay_s:.1f} s")
+    assert world.said[0].startswith("member 0 (process 1000) ")
+
+
+def test_a_member_that_fails_too_often_ends_all(world: World, two: Members) -> None:
+    world.started[0].returncode = 1
+    for _ in range(3):
+        two.look()
+        world.now_s += LONGEST_BACKOFF_S * 2
+        two.look()
+        world.started[-1].returncode = 1
+    assert not two.look()
+    assert world.said[-1] == "member 0 (process 1004) ended with exit code 1, after 3 restarts in a row; given up"
+    assert world.started[1].signals == [signal.SIGTERM]
+    world.started[1].returncode = 0
+    assert two.look()
+    assert (two.codes, two.failed) == ({0, 1}, ["member 0 ended with exit code 1"])
+
+
+def test_restarts_count_anew_after_a_steady_run(world: World, two: Members) -> None:
+    def fail_after(run_s: float) -> str:
+        world.now_s += run_s
+        world.started[-1].returncode = 1
+        two.look()
+        world.now_s += LONGEST_BACKOFF_S * 2
+        two.look()
+        return world.said[-1]
+
+    world.started[0].returncode = 0
+    assert fail_after(1).endswith(f"in {FIRST_BACKOFF_S * 1.1:.1f} s")
+    assert fail_after(STEADY_S).endswith(f"in {FIRST_BACKOFF_S * 2.2:.1f} s")
+    assert fail_after(STEADY_S + 0.1).endswith(f"in {FIRST_BACKOFF_S * 1.1:.1f} s")
+
+
+def test_a_stop_asks_all_to_drain_and_starts_none_again(world: World, two: Members) -> None:
+    world.started[0].returncode = 1
+    two.look()  # it waits for its restart
+    two.stop()
+    assert world.started[1].signals == [signal.SIGTERM]
+    world.now_s += 1_000
+    world.started[1].returncode = 3
+    assert two.look()
+    assert (two.codes, two.failed, len(world.started)) == ({0, 3}, ["member 1 ended with exit code 3"], 2)
+
+
+def test_a_member_that_was_asked_before_it_had_a_handler_ends_well(world: World, two: Members) -> None:
+    two.stop()
+    world.started[0].returncode, world.started[1].returncode = -signal.SIGTERM, -signal.SIGKILL
+    assert two.look()
+    assert two.codes == {0, -9}
+
+
+def test_at_the_end_no_process_is_left(world: World) -> None:
+    with Members(["app:graph"], 2, 3, world.said.append):
+        world.started[0].returncode = 0
+    assert [each.signals for each in world.started] == [[], [signal.SIGKILL]]
+
+
+def answering(end: socket.socket, *answers: bytes) -> threading.Thread:
+    """Answer each question with these bytes; then close."""
+
+    def run() -> None:
+        with end:
+            for each in answers:
+                assert end.recv(len(ASK)) == ASK
+                end.sendall(each)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def connected(*answers: bytes) -> tuple[MemberProcess, threading.Thread]:
+    member = MemberProcess(0)
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    member._end = ours
+    return member, answering(theirs, *answers)
+
+
+def test_a_member_answers_with_its_metrics() -> None:
+    text = "x" * 100_000
+    member, thread = connected(LENGTH.pack(len(text)) + text.encode(), LENGTH.pack(0))
+    assert member.metrics() == text
+    assert member.metrics() == ""
+    thread.join()
+    assert member.metrics() is None, "it has ended"
+    assert member.metrics() is None
+    assert MemberProcess(1).metrics() is None
+
+
+def test_an_answer_that_is_too_long_is_left() -> None:
+    member, thread = connected(LENGTH.pack(MAX_ANSWER + 1))
+    assert member.metrics() is None
+    member.forget()
+    member.forget()
+    thread.join()
+    assert MAX_ANSWER == 64 << 20
+
+
+def test_metrics_of_all_members_are_merged_under_their_numbers(world: World, two: Members) -> None:
+    told = '# HELP rows Rows.\n# TYPE rows gauge\nrows{topic="a"} 5.0\n'
+    for member, text in zip(two._members, (told, None), strict=True):
+        member.metrics = lambda text=text: text  # type: ignore[method-assign,misc]
+    world.started[1].returncode = 1
+    two.look()
+    families = {family.name: family for family in two.collect()}
+    found = {
+        name: [(tuple(sorted(sample.labels.items())), sample.value) for sample in family.samples]
+        for name, family in families.items()
+    }
+    assert found == {
+        "streamactors_member_up": [((("member", "0"),), 1.0), ((("member", "1"),), 0.0)],
+        "streamactors_member_restarts": [((("member", "0"),), 0.0), ((("member", "1"),), 1.0)],
+        "rows": [((("member", "0"), ("topic", "a")), 5.0)],
+    }
+    assert families["rows"].documentation == "Rows."
+    assert two.describe() == []
