@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from streamactors.collector import collecting_seldom
 from streamactors.kafka.client.ranges import RangeReader
@@ -21,6 +22,12 @@ ROWS: Final = 4_096
 
 _readers: dict[str, RangeReader] = {}
 """The connections of this worker process: one per broker and settings, used by one task at a time."""
+
+_writers: Final = Writers()
+"""The writers of this worker process, for the same reason: Spark keeps its workers when a query ends, and each run has another parcel."""
+
+_latest: Final[WeakValueDictionary[str, ShippedQuery]] = WeakValueDictionary()
+"""The query that has run last over each folder of states. Only that one keeps its tasks."""
 
 
 class ShippedQuery:
@@ -42,11 +49,11 @@ class ShippedQuery:
 
     @cached_property
     def _kept(self) -> KeptTasks:
+        before = _latest.get(self._plans.state_folder)
+        if before is not None:
+            before.__dict__.pop("_kept", None)  # an earlier run of the same query, which has ended
+        _latest[self._plans.state_folder] = self
         return KeptTasks()
-
-    @cached_property
-    def _writers(self) -> Writers:
-        return Writers()
 
     @cached_property
     def _states(self) -> States | None:
@@ -62,10 +69,10 @@ class ShippedQuery:
         outputs = self._program.run(what, self._reader.read, self._states, self._kept)
         topic = self._topic
         if topic is not None and topic.takes_all:
-            yield from topic.counts(what, outputs, self._schema, self._writers)
+            yield from topic.counts(what, outputs, self._schema, _writers)
             return
         if topic is not None:
-            outputs = topic.sparks(what, outputs, self._writers)
+            outputs = topic.sparks(what, outputs, _writers)
         rows = Rows(self._schema)
         gathered: list[Any] = []
         for output in outputs:

@@ -57,7 +57,7 @@ class TopicEnd:
                 writer.close()
             raise
         if writer is not None:
-            writers.keep(what, writer)
+            writers.keep(self, what, writer)
 
     def counts(self, what: Range, outputs: Iterable[Output], schema: Any, writers: Writers) -> Iterator[Any]:
         """Write the outputs of a range, if that was not done before, and yield one record batch: the counts."""
@@ -76,7 +76,7 @@ class TopicEnd:
             except BaseException:
                 writer.close()
                 raise
-            writers.keep(what, writer)
+            writers.keep(self, what, writer)
         columns = [[str(what.key)], [str(what.end)], [rows], [beside], [written]]
         yield pa.RecordBatch.from_arrays(
             [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
@@ -89,18 +89,21 @@ class TopicEnd:
 
 
 class Writers:
-    """The writers of this worker process; each is kept while its last commit is exactly where the next range starts."""
+    """The writers of this worker process; each is kept while its last commit is exactly where the next range starts.
+
+    A worker outlives the runs of a query. The next run has the same group, so it takes over, or closes, what the run before it has left."""
 
     def __init__(self) -> None:
-        self._writers: OrderedDict[Any, tuple[At, RangeWriter]] = OrderedDict()
+        self._writers: OrderedDict[tuple[str, ...], tuple[At, ProducerSettings, RangeWriter]] = OrderedDict()
 
     def take(self, end: TopicEnd, what: Range) -> RangeWriter | None:
         """Return a writer that may write the range; None if the range was written before. Raises CheckpointError."""
-        kept = self._writers.pop(what.key, None)
+        kept = self._writers.pop(_name(end, what), None)
         if kept is not None:
-            if kept[0] == what.start:
-                return kept[1]
-            kept[1].close()
+            at, settings, writer = kept
+            if at == what.start and settings == end.settings:
+                return writer
+            writer.close()
         writer = end.writer(what)
         try:
             must = must_write(writer.open(), what, end.group)
@@ -112,11 +115,15 @@ class Writers:
         writer.close()
         return None
 
-    def keep(self, what: Range, writer: RangeWriter) -> None:
+    def keep(self, end: TopicEnd, what: Range, writer: RangeWriter) -> None:
         """Keep a writer that has just committed the end of a range."""
-        self._writers[what.key] = (what.end, writer)
+        self._writers[_name(end, what)] = (what.end, end.settings, writer)
         if len(self._writers) > MOST_WRITERS:
-            self._writers.popitem(last=False)[1][1].close()
+            self._writers.popitem(last=False)[1][2].close()
+
+
+def _name(end: TopicEnd, what: Range) -> tuple[str, ...]:
+    return end.settings.bootstrap_servers, end.group, str(what.key)
 
 
 def must_write(committed: tuple[int, str] | None, what: Range, group: str) -> bool:

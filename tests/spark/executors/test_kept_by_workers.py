@@ -1,0 +1,116 @@
+"""What a worker of Spark keeps from run to run of a query: Spark does not end it with the query, and each run comes with another parcel."""
+
+from __future__ import annotations
+
+import gc
+import uuid
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streamactors.kafka import ConsumerSettings, ProducerRecord, ProducerSettings, Subscriptions, Transactional
+from streamactors.kafka.client.range_writer import RangeWriter
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.spark.executors import query
+from streamactors.spark.executors.planner import Plans
+from streamactors.spark.executors.query import ShippedQuery
+from streamactors.spark.executors.ranges import At, Range
+from streamactors.spark.executors.topic_end import TopicEnd, Writers
+from streamactors.spark.executors.translate import translate
+from streamactors.spark.shipping.parcel import pack, unpack
+from tests.spark.executors._plain import read_rows, spark_end, write_rows
+from tests.spark.executors.test_topic_end import COUNTS, counted
+
+
+@pytest.fixture
+def open_writers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RangeWriter]]:
+    """The writers that are open, in a worker that has none."""
+    found: list[RangeWriter] = []
+    made, closed = RangeWriter.__init__, RangeWriter.close
+
+    def make(self: RangeWriter, *arguments: Any) -> None:
+        made(self, *arguments)
+        found.append(self)
+
+    def close(self: RangeWriter) -> None:
+        closed(self)
+        found.remove(self)
+
+    monkeypatch.setattr(RangeWriter, "__init__", make)
+    monkeypatch.setattr(RangeWriter, "close", close)
+    monkeypatch.setattr(query, "_writers", Writers())
+    yield found
+    for writer in found.copy():
+        writer.close()
+
+
+def run_of(cluster: Any, topic: str, graph: Any, end: TopicEnd | None, state_folder: str = "") -> Any:
+    """Return the query as a worker opens it in another run: with another parcel."""
+    program = translate(graph.module).program
+    if program.windows is not None:
+        program.windows.partitions = 2
+    plans = Plans(
+        settings=ConsumerSettings(cluster.bootstrap_servers, group_id=topic),
+        subscription=Subscriptions.topics(topic),
+        first={},
+        ends=None,
+        commits=False,
+        windows=bool(state_folder),
+        idle_after_ms=None,
+        state_folder=state_folder,
+        max_rows=100,
+        target_ms=1_000,
+        skip_lost=False,
+        drain_file=uuid.uuid4().hex,
+    )
+    schema = COUNTS if end is not None else pa.schema([("n", pa.int64())])
+    return unpack(pack(ShippedQuery(plans, program, schema, end), "a test"))
+
+
+def run(shipped: Any, topic: str, start: int, end: int) -> list[Any]:
+    batches = shipped.read(Range(TopicPartition(topic, 0), At(start), At(end), 0).packed())
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_the_next_run_of_a_query_takes_over_or_closes_the_writers_of_the_run_before(
+    cluster: Any, open_writers: list[RangeWriter]
+) -> None:
+    # each run had writers of its own: two clients of librdkafka for each partition, for as long as the worker lived
+    topic, out = f"t{uuid.uuid4().hex[:8]}", f"o{uuid.uuid4().hex[:8]}"
+    write_rows(cluster, topic, [(0, "a", n, n) for n in range(9)])
+    cluster.create_topic(out, partitions=1)
+    settings = ProducerSettings(cluster.bootstrap_servers, transactional_id=topic)
+    graph = read_rows(cluster, topic).map(lambda row: ProducerRecord(out, str(row.value)))
+    end = TopicEnd(settings, f"{topic}.spark")
+
+    def wrote(start: int, stop: int, group: str = end.group) -> bool:
+        another = run_of(cluster, topic, graph.to(Transactional.sink(settings)), TopicEnd(settings, group))
+        (counts,) = run(another, topic, start, stop)
+        return bool(counts["w"])
+
+    assert wrote(0, 3)
+    (first,) = open_writers
+    assert wrote(3, 6)
+    assert open_writers == [first]  # it stands where this run begins
+    assert not wrote(3, 6)
+    assert open_writers == []  # it stood elsewhere, and nothing was to be written
+    assert wrote(6, 9)
+    assert wrote(0, 3, f"{topic}.other")
+    assert len(open_writers) == 2  # two queries over one topic do not share a writer
+
+
+def test_the_tasks_of_an_earlier_run_are_dropped(cluster: Any, tmp_path: Path) -> None:
+    topic = f"t{uuid.uuid4().hex[:8]}"
+    write_rows(cluster, topic, [(0, "a", n, n * 50) for n in range(9)])
+    graph = counted(read_rows(cluster, topic)).map(lambda row: (row.value,)).to(spark_end())
+    first = run_of(cluster, topic, graph, None, str(tmp_path))
+    assert run(first, topic, 0, 5) == [{"n": 2}]
+    kept = weakref.ref(first._kept)
+    second = run_of(cluster, topic, graph, None, str(tmp_path))
+    assert run(second, topic, 5, 9) == [{"n": 2}, {"n": 2}]
+    gc.collect()
+    assert kept() is None
