@@ -3,7 +3,7 @@ one transaction, and the second one reads that topic.
 
 The order of the rows in the topic says what is late, once and for all. Queries that end with their input run one after the other, because the
 second one reads the topic to its end. Others run side by side. If one query fails, the other one is stopped, and the handle fails with the
-error. Owner: the threads of the two runners, under a lock."""
+error. Two queries that are drained end each behind its own batch. Owner: the threads of the two runners, under a lock."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class TwoQueries:
         self._lock = threading.Lock()
         self._running: set[GraphRun] = set()
         self._stopping = False
+        self._draining = False
         self._error: BaseException | None = None
         self._upkeep: Any = None
         self.query = SparkStreamQuery()
@@ -54,6 +55,7 @@ class TwoQueries:
         self._end_with(GraphRun.stop)
 
     def _drain(self) -> None:
+        self._draining = True
         self._end_with(GraphRun.drain)
 
     def _end_with(self, end: Callable[[GraphRun], None]) -> None:
@@ -72,11 +74,12 @@ class TwoQueries:
             if goes_on:
                 self._running.add(self._second)
             over = not self._running
+            ends_alone = self._draining and error is None
         if goes_on:
             self._second.start()
         elif over:
             self._end()
-        else:
+        elif not ends_alone:  # a query that is drained ends behind its own batch
             self.stop()
 
     def _end(self) -> None:
