@@ -293,7 +293,8 @@ class StreamProducer:
                 return
             self._polling = True
         with contextlib.suppress(DispatcherStopped):
-            self._dispatcher.execute(self._serve)
+            # by `execute`, a thousand polls would come before the next timer
+            self._dispatcher.call_later(0, self._serve)
 
     def _callbacks(self, serve: Callable[[float], int], timeout_s: float) -> int:
         """Have librdkafka's client call back. Raises ProducerFailed for a fatal error, which the client raises once, in any such call."""
