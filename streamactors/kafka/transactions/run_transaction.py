@@ -259,6 +259,10 @@ class RunTransaction:
         assert settings is not None
         timeout_s = settings.transaction_timeout_ms / 1_000
         try:
+            if self._keepers:
+                # The entries of the changelogs are at the broker before the positions are. Positions are added -> the partition moves -> its next
+                # owner reads the changelog, and waits for the positions -> the commit succeeds: entries that are sent now would be missed.
+                producer.flush()
             for source, (tracker, group, _) in self._sources.items():
                 # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
                 # after the partitions were found to be here, would let the broker take positions that another owner has by now.
