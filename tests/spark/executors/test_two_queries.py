@@ -12,7 +12,7 @@ from streamactors.spark.executors.runner import GraphRun
 from streamactors.spark.executors.two_queries import TwoQueries
 
 
-class Run(GraphRun):
+class Run:
     """A query that writes down what it is told, and ends when the test says so."""
 
     def __init__(self) -> None:
@@ -33,16 +33,19 @@ class Run(GraphRun):
 
 
 @pytest.fixture
-def runs() -> tuple[TwoQueries, Run, Run]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> tuple[TwoQueries, Any, Any]:
+    monkeypatch.setattr(GraphRun, "stop", Run.stop)
+    monkeypatch.setattr(GraphRun, "drain", Run.drain)
     upkeep = SimpleNamespace(start=lambda: None, stop=lambda: None)
     between: Any = SimpleNamespace(prepare_topic=lambda: upkeep)
-    first, second = Run(), Run()
+    first: Any = Run()
+    second: Any = Run()
     both = TwoQueries(between, first, second, in_turn=False)
     both.start()
     return both, first, second
 
 
-def test_a_query_that_has_drained_leaves_the_other_one_to_its_batch(runs: tuple[TwoQueries, Run, Run]) -> None:
+def test_a_query_that_has_drained_leaves_the_other_one_to_its_batch(runs: tuple[TwoQueries, Any, Any]) -> None:
     # the first end stopped the other query in the middle of its batch, which foreach_batch got again at the next run
     both, first, second = runs
     both.control.stop()
@@ -54,7 +57,7 @@ def test_a_query_that_has_drained_leaves_the_other_one_to_its_batch(runs: tuple[
     assert (first.told, second.told) == (["start", "drain"], ["start", "drain"])
 
 
-def test_a_query_that_is_drained_can_still_be_stopped(runs: tuple[TwoQueries, Run, Run]) -> None:
+def test_a_query_that_is_drained_can_still_be_stopped(runs: tuple[TwoQueries, Any, Any]) -> None:
     both, first, second = runs
     both.control.stop()
     first.query.completion.set_result(None)
@@ -62,7 +65,7 @@ def test_a_query_that_is_drained_can_still_be_stopped(runs: tuple[TwoQueries, Ru
     assert second.told == ["start", "drain", "stop"]
 
 
-def test_a_query_that_fails_while_it_is_drained_stops_the_other_one(runs: tuple[TwoQueries, Run, Run]) -> None:
+def test_a_query_that_fails_while_it_is_drained_stops_the_other_one(runs: tuple[TwoQueries, Any, Any]) -> None:
     both, first, second = runs
     both.control.stop()
     first.query.completion.set_exception(ValueError("first"))
@@ -72,7 +75,7 @@ def test_a_query_that_fails_while_it_is_drained_stops_the_other_one(runs: tuple[
         both.control.is_shutdown.result(0)
 
 
-def test_a_query_that_ends_by_itself_stops_the_other_one(runs: tuple[TwoQueries, Run, Run]) -> None:
+def test_a_query_that_ends_by_itself_stops_the_other_one(runs: tuple[TwoQueries, Any, Any]) -> None:
     _, first, second = runs
     first.query.completion.set_result(None)
     assert second.told == ["start", "stop"]
