@@ -14,6 +14,7 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.controller.command import Command
 from streamactors.broker.group.groups import Groups
+from streamactors.broker.log.producers.refused_batches import RefusedBatches
 from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.processor import Processor
@@ -102,6 +103,7 @@ class Node(Runtime):
         self.fetch_sessions: Final = SessionCache(
             config.max_incremental_fetch_session_cache_slots, _leave_session, Random()
         )
+        self.refused_batches: Final = RefusedBatches()
         self.listeners: list[Listener] = []
         self.charging: Charging | None = None  # None: no client has a quota
         self.controller_listener: Listener | None = None  # set if other brokers may join

@@ -11,7 +11,8 @@ NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RE
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, OUT_OF_ORDER_SEQUENCE_NUMBER,
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), KAFKA_STORAGE_ERROR. Differs from Apache
 Kafka: up to 64 requests of a connection are in progress at once, and are appended and answered in their order; messages of
-formats 0 and 1 are refused."""
+formats 0 and 1 are refused; a batch of an idempotent producer behind one that was refused for a moment (too few replicas in sync, no leader)
+gets the same error until that one comes again, or for 10 s, instead of OUT_OF_ORDER_SEQUENCE_NUMBER."""
 
 from __future__ import annotations
 
@@ -25,10 +26,19 @@ from streamactors.broker.apis.transaction_verification import (
     check_transactional,
 )
 from streamactors.broker.coordinator.coordinators import gather
-from streamactors.broker.errors import BrokerError, ErrorCode, InvalidRecord, NotOneBatch, UnsupportedCompressionType
+from streamactors.broker.errors import (
+    BrokerError,
+    ErrorCode,
+    InvalidRecord,
+    NotOneBatch,
+    Refusal,
+    UnsupportedCompressionType,
+)
+from streamactors.broker.log.producers.refused_batches import MOMENTARY, Place, batch_of
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
 from streamactors.broker.network.connection import Mute
 from streamactors.broker.network.output import Part
+from streamactors.broker.node import Node
 from streamactors.broker.protocol.produce import (
     PartitionProduced,
     ProduceRequest,
@@ -155,17 +165,20 @@ def _append_topic(
     request: Request, topic: TopicRecords, acks: int, now_ms: int, waiting: list[UnsettledAppend], verified: Errors
 ) -> list[Answer]:
     """Append to each partition of a topic. `waiting` gets the appends that are not acknowledged yet."""
-    name, topic_id, wanted = topic
-    name, hosted, error = request.node.partitions.find(name, topic_id)
+    named, topic_id, wanted = topic
+    node, key = request.node, topic_id or named
+    name, hosted, error = node.partitions.find(named, topic_id)
     if name and not request.allowed(_WRITE, _TOPIC, name):
         return [PartitionProduced(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for index, _ in wanted]
     if hosted and name in INTERNAL_TOPICS and request.header.client_id != _ADMIN_CLIENT:
         hosted, error = {}, ErrorCode.INVALID_TOPIC_EXCEPTION  # only coordinators write to internal topics
     version = request.version
+    some_refused = bool(node.refused_batches)
     answers: list[Answer] = []
     for index, records in wanted:
         partition = hosted.get(index)
         if partition is None:
+            _note_refused(node, (key, index), records, error)
             answers.append(PartitionProduced(index, error))
             continue
         try:
@@ -175,11 +188,16 @@ def _append_topic(
                 _check_codec(records, version)
             if len(records) > _ATTRIBUTES and records[_ATTRIBUTES] & TRANSACTIONAL:
                 name_of = request.message.transactional_id
-                check_transactional(request.node, name_of, partition, records, version, verified)
+                check_transactional(node, name_of, partition, records, version, verified)
+            if some_refused and partition.is_leader:
+                _check_order(node, (key, index), records, partition)
             result = partition.append_for(records, now_ms, acks)
         except BrokerError as cause:
+            _note_refused(node, (key, index), records, cause.code)
             answers.append(_refused(index, partition, cause))
             continue
+        if some_refused and (batch := batch_of(records)) is not None:
+            node.refused_batches.forget((key, index), batch.producer_id)
         settled = partition.settled(result, acks)
         if settled or acks == 0:
             if not settled:
@@ -190,6 +208,26 @@ def _append_topic(
             waiting.append(appended)
             answers.append(appended)
     return answers
+
+
+def _note_refused(node: Node, place: Place, records: memoryview | None, error: ErrorCode) -> None:
+    """Remember the batch of an idempotent producer that was refused for a moment."""
+    if error in MOMENTARY and records is not None and (batch := batch_of(records)) is not None:
+        node.refused_batches.note(place, batch, error, node.clock.now_ms())
+
+
+def _check_order(node: Node, place: Place, records: memoryview, partition: HostedPartition) -> None:
+    """Raise Refusal if an earlier batch of the producer, which was refused for a moment, must come first."""
+    batch = batch_of(records)
+    if batch is None:
+        return
+    expected = partition.log.next_sequence(batch.producer_id, batch.epoch)
+    error = node.refused_batches.error_behind(place, batch, expected, node.clock.now_ms())
+    if error is not None:
+        raise Refusal(
+            error,
+            f"{partition}: sequence number {batch.first_sequence} of producer {batch.producer_id} comes behind a batch that was refused for a moment",
+        )
 
 
 def _check_codec(records: memoryview, version: int) -> None:

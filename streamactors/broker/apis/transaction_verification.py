@@ -21,9 +21,9 @@ from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_messages import Asked, Errors
 
-_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER: Final = struct.Struct(">qh")
 _ATTRIBUTES_AT: Final = 22  # position of the lower byte of a batch's attributes
-_PRODUCER_AT: Final = 43  # position of producer id, epoch and first sequence number in a batch
+_PRODUCER_AT: Final = 43  # position of producer id and epoch in a batch
 _ABORTABLE_SINCE: Final = 11  # the first Produce version whose clients know TRANSACTION_ABORTABLE
 
 _RETRIABLE: Final = frozenset(
@@ -59,23 +59,12 @@ def asked_elsewhere(node: Node, transactional_id: str, topics: Sequence[TopicRec
             partition = hosted.get(index)
             if partition is None or not partition.is_leader or records is None or not is_transactional(records):
                 continue
-            producer = _begins_transaction(node, partition, records)
-            if producer is not None:
-                asked.setdefault(producer, []).append(TopicPartition(name, index))
+            if len(records) < _PRODUCER_AT + _PRODUCER.size:
+                continue
+            producer_id, producer_epoch = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+            if partition.log.ongoing_transaction(producer_id) is None:
+                asked.setdefault((producer_id, producer_epoch), []).append(TopicPartition(name, index))
     return [Asked(transactional_id, *producer, tuple(places)) for producer, places in asked.items()]
-
-
-def _begins_transaction(node: Node, partition: HostedPartition, records: memoryview) -> tuple[int, int] | None:
-    """Return id and epoch of a producer that begins a transaction in the partition with this batch, else None.
-
-    The log remembers the batch: if it is refused for a moment, a later one must not be the first."""
-    if len(records) < _PRODUCER_AT + _PRODUCER.size:
-        return None
-    producer_id, producer_epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-    if partition.log.ongoing_transaction(producer_id) is not None:
-        return None
-    partition.log.begin_verification(producer_id, producer_epoch, sequence, node.clock.wall_ms())
-    return producer_id, producer_epoch
 
 
 def check_transactional(
@@ -95,12 +84,11 @@ def check_transactional(
         )
     if not partition.is_leader:
         return
-    if not node.config.transaction_partition_verification_enable:
+    if len(records) < _PRODUCER_AT + _PRODUCER.size or not node.config.transaction_partition_verification_enable:
         return
-    producer = _begins_transaction(node, partition, records)
-    if producer is None:
+    producer_id, producer_epoch = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    if partition.log.ongoing_transaction(producer_id) is not None:
         return
-    producer_id, producer_epoch = producer
     where = TopicPartition(partition.topic, partition.index)
     error = verified.get(where)
     if error is None:

@@ -211,7 +211,7 @@ def test_a_later_batch_waits_for_a_first_one_that_was_refused_for_a_moment(
         held.answers = [(then, ChannelAnswer(error=ChannelBroken("lost"))) for then, _ in held.answers]
         held.let_go(cluster)
         assert errors_of(producer.leader.receive()[1]) == [E.NOT_ENOUGH_REPLICAS]
-    assert producer.write(b"1", 1) == E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert errors_of(producer.leader.call(0, 11, producer.body(b"1", 1))) == [E.NOT_ENOUGH_REPLICAS]
     assert producer.write(b"0", 0) == E.NONE
     assert producer.write(b"1", 1) == E.NONE
     assert producer.end(True) == E.NONE

@@ -21,10 +21,8 @@ from streamactors.broker.log.producers.producer_snapshot import (
 from streamactors.broker.log.producers.producer_state import ProducerEntry
 from streamactors.broker.log.segments.segment_files import snapshot_path
 from streamactors.broker.records.builder import build_batch
-from streamactors.broker.records.control import build_marker
 from streamactors.broker.records.header import MAX_SEQUENCE
 from streamactors.broker.records.record import NewRecord
-from streamactors.broker.records.validation import AppendOrigin
 from tests.broker.log.conftest import NOW_MS
 from tests.broker.log.quick_disk import QuickDisk
 
@@ -72,54 +70,6 @@ def test_an_unknown_producer_may_begin_anywhere(make_log: MakeLog) -> None:
     log = make_log()
     assert send(log, 1234).base_offset == 0
     assert send(log, 1235).base_offset == 1
-
-
-def test_behind_a_batch_that_is_being_verified_an_unknown_producer_begins_there_or_earlier(make_log: MakeLog) -> None:
-    # 4 was refused for a moment -> 5 was taken -> 4, sent again, was refused each time.
-    log = make_log()
-    log.begin_verification(7, 0, 4, NOW_MS)
-    log.begin_verification(7, 0, 5, NOW_MS)
-    with pytest.raises(OutOfOrderSequence, match="producer 7: got 5, but 4 came first and must be sent again"):
-        send(log, 5)
-    send(log, 9, producer=8)
-    log.begin_verification(7, 0, 2, NOW_MS)
-    with pytest.raises(OutOfOrderSequence, match="got 4, but 2 came first"):
-        send(log, 4)
-    for sequence in (2, 3, 4, 5):
-        send(log, sequence)
-
-
-def test_a_new_epoch_forgets_the_batches_that_were_being_verified(make_log: MakeLog) -> None:
-    log = make_log()
-    log.begin_verification(7, 1, 4, NOW_MS)
-    log.begin_verification(7, 0, 1, NOW_MS)  # a late one of an epoch before
-    with pytest.raises(OutOfOrderSequence, match="got 5, but 4 came first"):
-        send(log, 5, epoch=1)
-    log.begin_verification(7, 2, 6, NOW_MS)
-    send(log, 6, epoch=2)
-
-
-def test_a_marker_or_a_long_silence_forgets_the_batches_that_were_being_verified(make_log: MakeLog) -> None:
-    log = make_log()
-    for producer in (7, 8):
-        log.begin_verification(producer, 0, 4, NOW_MS)
-    marker = build_marker(8, 0, committed=False, coordinator_epoch=0, timestamp_ms=NOW_MS)
-    log.append_as_leader(memoryview(marker), 0, NOW_MS, AppendOrigin.COORDINATOR)
-    send(log, 0, producer=8)
-    assert log.expire_producers(NOW_MS + 999, 1_000) == 0
-    with pytest.raises(OutOfOrderSequence, match="but 4 came first"):
-        send(log, 5)
-    log.expire_producers(NOW_MS + 1_000, 1_000)
-    send(log, 5)
-
-
-def test_a_known_producer_is_judged_by_its_last_batch_alone(make_log: MakeLog) -> None:
-    # A late repeat of an old batch is verified, and refused. Nobody sends it again.
-    log = make_log()
-    send(log, 0)
-    send(log, 1)
-    log.begin_verification(7, 0, 0, NOW_MS)
-    send(log, 2)
 
 
 def test_sequences_wrap(make_log: MakeLog) -> None:

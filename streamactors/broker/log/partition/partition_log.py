@@ -248,10 +248,10 @@ class PartitionLog(LogCore):
             entry = self.producer_state.entries.get(producer_id)
             return entry.transaction_first_offset if entry is not None and entry.transaction_first_offset >= 0 else None
 
-    def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, now_ms: int) -> None:
-        """Remember the first batch of a transaction while it is verified: an unknown producer must not begin behind it."""
+    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """See `ProducerState.next_sequence`."""
         with self.lock:
-            self.producer_state.begin_verification(producer_id, epoch, first_sequence, now_ms)
+            return self.producer_state.next_sequence(producer_id, epoch)
 
     # ---- background work ----
 

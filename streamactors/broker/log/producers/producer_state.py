@@ -2,8 +2,8 @@
 
 Owner: PartitionLog, under its lock. Pure: no clock, no file. The log checks it before a write and updates it after.
 Rules: a batch equal to one of the last five is a duplicate; else it must follow the last one (sequence numbers wrap from
-2^31 - 1 to 0), a new epoch begins at 0, an older epoch is fenced, and an unknown producer may begin anywhere, but not behind a batch of
-it that is still to be verified. Source: KIP-98, KIP-890, and Kafka's ProducerStateManager and VerificationStateEntry.
+2^31 - 1 to 0), a new epoch begins at 0, an older epoch is fenced, and an unknown producer may begin anywhere. Source:
+KIP-98 and Kafka's ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -33,14 +33,6 @@ class BatchMetadata(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
-
-
-class _Unverified(NamedTuple):
-    """The earliest batch of an unknown producer whose transaction was to be verified."""
-
-    epoch: int
-    first_sequence: int
-    seen_ms: int
 
 
 class ProducerEntry:
@@ -80,7 +72,7 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one partition, from the batches below `end_offset`."""
 
-    __slots__ = ("_open", "_unreplicated", "_unverified", "end_offset", "entries")
+    __slots__ = ("_open", "_unreplicated", "end_offset", "entries")
 
     def __init__(self, entries: Iterable[ProducerEntry] = (), end_offset: int = 0, now_ms: int = -1) -> None:
         self.entries = {entry.producer_id: entry for entry in entries}
@@ -96,7 +88,6 @@ class ProducerState:
         )
         # first offset -> offset of the marker, of transactions whose marker is not below the high watermark yet
         self._unreplicated: dict[int, int] = {}
-        self._unverified: dict[int, _Unverified] = {}
         self.end_offset = end_offset
 
     def check(
@@ -108,7 +99,6 @@ class ProducerState:
         """
         entry = self.entries.get(producer_id)
         if entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH:
-            self._check_begin(producer_id, epoch, first_sequence)
             return None
         if epoch == entry.producer_epoch:
             batches = entry.batches
@@ -134,29 +124,12 @@ class ProducerState:
             )
         return None
 
-    def _check_begin(self, producer_id: int, epoch: int, first_sequence: int) -> None:
-        """Raise OutOfOrderSequence if an unknown producer has an earlier batch, which it must send again."""
-        earliest = self._unverified.get(producer_id)
-        if earliest is not None and earliest.epoch == epoch and earliest.first_sequence < first_sequence:
-            raise OutOfOrderSequence(
-                f"out of order sequence number for producer {producer_id}: got {first_sequence}, "
-                f"but {earliest.first_sequence} came first and must be sent again"
-            )
-
-    def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, now_ms: int) -> None:
-        """Remember a batch until a batch or a marker of its producer is appended, or the producer expires.
-
-        If the verification fails for a moment, the producer sends the batch again. If a later batch were appended first, the log would refuse this one
-        each time."""
-        if producer_id in self.entries:
-            return
-        earliest = self._unverified.get(producer_id)
-        if (
-            earliest is None
-            or epoch > earliest.epoch
-            or (epoch == earliest.epoch and first_sequence < earliest.first_sequence)
-        ):
-            self._unverified[producer_id] = _Unverified(epoch, first_sequence, now_ms)
+    def next_sequence(self, producer_id: int, epoch: int) -> int | None:
+        """Return the sequence number that the producer's next batch must begin with, None if the producer is unknown and may begin anywhere."""
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH:
+            return None
+        return (entry.last_sequence + 1) & MAX_SEQUENCE if epoch == entry.producer_epoch else 0
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Raise InvalidProducerEpoch if a newer epoch has already written."""
@@ -175,14 +148,11 @@ class ProducerState:
                 f"marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, the current one is {entry.coordinator_epoch}"
             )
 
-    def _begin(self, producer_id: int) -> ProducerEntry:
-        self._unverified.pop(producer_id, None)
-        entry = self.entries[producer_id] = ProducerEntry(producer_id)
-        return entry
-
     def append(self, producer_id: int, epoch: int, batch: BatchMetadata, transactional: bool, now_ms: int) -> None:
         """Add an appended batch."""
-        entry = self.entries.get(producer_id) or self._begin(producer_id)
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
         if epoch != entry.producer_epoch:
             entry.producer_epoch = epoch
             entry.batches.clear()
@@ -204,7 +174,9 @@ class ProducerState:
         now_ms: int,
     ) -> AbortedTransaction | None:
         """Add a marker that was appended at the offset. Return the transaction if the marker aborts one with records."""
-        entry = self.entries.get(producer_id) or self._begin(producer_id)
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
         if epoch != entry.producer_epoch:
             entry.producer_epoch = epoch
             entry.batches.clear()
@@ -238,9 +210,6 @@ class ProducerState:
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Remove producers without an open transaction that have been silent for `expiration_ms`. Return their number."""
-        self._unverified = {
-            key: batch for key, batch in self._unverified.items() if now_ms - batch.seen_ms < expiration_ms
-        }
         idle = [
             key
             for key, entry in self.entries.items()
