@@ -196,6 +196,8 @@ class Coordinators(Generic[S]):
         began_ms = clock.now_ms()
 
         def loaded(outcome: HelperOutcome[object]) -> None:
+            if self._loads[index] is not this_load:
+                return  # the log is read again already; what that reading ends in counts
             if outcome.error is not None:
                 cell.tell(LoadFailed(outcome.error))
                 return

@@ -33,6 +33,8 @@ class AddPartitions:
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
+    certain: bool = True
+    """False: the transaction was read from the log and can still be lost with this broker. The answer waits for a write."""
 
     def refused(self, error: ErrorCode) -> ErrorAnswer:
         return ErrorAnswer(error)

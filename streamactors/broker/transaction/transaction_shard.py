@@ -15,6 +15,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.transaction.markers import Markers
 from streamactors.broker.transaction.transaction import PREPARED, TopicPartition, Transaction, TransactionState
 from streamactors.broker.transaction.transaction_events import (
+    AddPartitions,
     Event,
     ExpiryCheck,
     Forget,
@@ -70,6 +71,8 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
         self._decided: list[str] = []
         """The ids whose decision was read from the log, until it is known to be committed."""
+        self._confirmed = True
+        """Whether everything that was read from the log is known to be committed."""
         self._clock = clock
         self._rules = rules
         self._next_producer_id = next_producer_id
@@ -90,12 +93,14 @@ class TransactionShard:
         """Take over the ids of the log."""
         self.transactions = transactions
         self._decided = [name for name, txn in transactions.items() if txn.state in PREPARED]
+        self._confirmed = False
 
     def confirmed(self, _: Confirmed) -> None:
         """Deliver the missing markers of decided transactions: every later coordinator knows the same decisions now.
 
         A decision that only this broker has read can be lost with it. The next coordinator would time the transaction out and abort it, and a
         partition that has the marker of the commit would keep what the others drop."""
+        self._confirmed = True
         decided, self._decided = self._decided, []
         for transactional_id in decided:
             self._step(transactional_id, TransactionLoaded())
@@ -105,8 +110,13 @@ class TransactionShard:
         self._markers.stop()
 
     def serve(self, message: ToTransaction) -> None:
-        """Pass a producer's request to its id; only InitProducerId makes a new id."""
+        """Pass a producer's request to its id; only InitProducerId makes a new id.
+
+        A partition that only this broker knows as part of the transaction can be lost with it. The next coordinator would commit without that
+        partition, and its records would stay open. So the partition is written again before the producer hears of it."""
         event = message.event
+        if not self._confirmed and isinstance(event, AddPartitions):
+            event = replace(event, certain=False)
         if isinstance(event, InitProducerId) and not 0 < event.timeout_ms <= self._rules.max_timeout_ms:
             event.reply_to(InitAnswer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))  # type: ignore[operator]
         elif message.transactional_id in self.transactions:

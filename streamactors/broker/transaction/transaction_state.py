@@ -119,7 +119,8 @@ def _add_partitions(txn: Transaction, add: AddPartitions, now_ms: int, effects: 
     error = _check_producer(txn, add.producer_id, add.producer_epoch)
     if error is ErrorCode.NONE and (txn.pending is not None or txn.state in PREPARED):
         error = ErrorCode.CONCURRENT_TRANSACTIONS
-    if error is not ErrorCode.NONE or (txn.state is _S.ONGOING and add.partitions <= txn.partitions):
+    known_already = add.certain and txn.state is _S.ONGOING and add.partitions <= txn.partitions
+    if error is not ErrorCode.NONE or known_already:
         effects.append(TransactionAnswer(add.reply_to, ErrorAnswer(error)))
         return txn
     began = now_ms if txn.state is not _S.ONGOING else txn.started_at_ms

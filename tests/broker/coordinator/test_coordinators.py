@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.coordinator.coordinators import gather
+from streamactors.broker.helpers import HelperOutcome, Helpers
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.metadata_record import PartitionChange
 from streamactors.broker.metadata.topic_name import TRANSACTION_TOPIC
@@ -150,3 +151,30 @@ def test_an_older_reading_of_the_log_confirms_nothing_of_a_newer_one(
         limit[0] = 1 << 62
         wait_until(lambda: len(told) > 2, "the newer reading is committed")
         assert told == ["Loaded", "Loaded", "Confirmed"]
+
+
+def test_a_reading_of_the_log_counts_only_if_none_has_begun_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The older one made the coordinator active, the newer one failed: nobody confirmed what was read, and decisions were never delivered.
+    with LiveBroker(tmp_path) as broker, broker.client() as client:
+        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
+            pass
+        Producer(client, "tx")
+        coordinators = broker.node.transactions._coordinators
+        index = coordinators.index_of("tx")
+        told: list[tuple[str, str]] = []
+        ended: list[Callable[[HelperOutcome[object]], object]] = []
+        monkeypatch.setattr(Helpers, "run", lambda self, work, then: ended.append(then))
+
+        def load(name: str) -> None:
+            cell: Any = SimpleNamespace(name=name, tell=lambda message: told.append((name, type(message).__name__)))
+            broker.on_data_plane(lambda: coordinators._load(index, cell))
+
+        load("older")
+        load("newer")
+        older, newer = ended
+        broker.on_data_plane(lambda: older(HelperOutcome(value={})))
+        assert told == []
+        broker.on_data_plane(lambda: newer(HelperOutcome(error=OSError("the disk"))))
+        assert told == [("newer", "LoadFailed")]
