@@ -16,13 +16,16 @@ Brokers = Mapping[int, BrokerRegistration]
 def possible_leaders(node: Node) -> Brokers:
     """Return the brokers that clients may be sent to.
 
-    With controller.fence.closed.connections a broker that has closed its connection to this follower has probably ended. Clients that
-    lost it at the same moment ask here before another leader is elected. They ask again soon if they hear of no leader; librdkafka asks
-    again after a second if it hears of the dead one."""
+    A broker at whose address nobody listens, as this follower has seen, has probably ended; with controller.fence.closed.connections one that
+    has closed its connection to this follower, too. Clients that lost it at the same moment ask here before another leader is elected. They ask
+    again soon if they hear of no leader. librdkafka asks again after a second if it hears of the dead one, and after another second if it hears
+    of the new leader at the moment when the dead broker is no longer there."""
     brokers = node.metadata.image.brokers
-    if node.replication is None or not node.config.controller_fence_closed_connections:
+    replication = node.replication
+    if replication is None:
         return brokers
-    lost = node.replication.lost_leaders
+    fences = node.config.controller_fence_closed_connections
+    lost = replication.lost_leaders if fences else replication.refusing_leaders
     return {each: broker for each, broker in brokers.items() if each not in lost} if lost else brokers
 
 

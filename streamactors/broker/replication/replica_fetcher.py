@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.log.partition.log_append import AppendResult
-from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer, ChannelClosed
+from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer, ChannelClosed, ChannelRefused
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
@@ -109,6 +109,7 @@ class ReplicaFetcher:
         self._backoff_ms = 0.0
         self._stopped = False
         self.lost = False  # the leader has closed or refused a connection, and has not answered since
+        self.refused = False  # nobody listened at the leader's address, and it has not answered since
 
     def follow(self, partition: HostedPartition) -> None:
         """Copy a partition, in its current leader epoch."""
@@ -236,6 +237,7 @@ class ReplicaFetcher:
         if self._stopped:
             return
         self.lost = answer.error is not None and (self.lost or isinstance(answer.error, ChannelClosed))
+        self.refused = answer.error is not None and (self.refused or isinstance(answer.error, ChannelRefused))
         if answer.error is not None or answer.value.error_code:
             code = ErrorCode.NONE if answer.error is not None else ErrorCode(answer.value.error_code)
             self._session.failed(code)

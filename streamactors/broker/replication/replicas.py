@@ -95,6 +95,11 @@ class Replicas:
         """The brokers that have closed or refused the connection over which this broker copies their partitions, and have not answered since."""
         return [leader for leader, fetcher in self._fetchers.items() if fetcher.lost]
 
+    @property
+    def refusing_leaders(self) -> list[int]:
+        """Those of them at whose address nobody listened."""
+        return [leader for leader, fetcher in self._fetchers.items() if fetcher.refused]
+
     def _changed(self, delta: ImageDelta) -> None:
         if self._stopped:
             return

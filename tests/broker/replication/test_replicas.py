@@ -5,8 +5,12 @@ from __future__ import annotations
 import socket
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from streamactors.broker.apis.partition_view import possible_leaders
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import BrokerRegistration, BrokerRegistrationChange, Endpoint
 from tests.broker.live_broker import GatedDisk, batch
@@ -235,15 +239,28 @@ def test_a_leader_is_lost_while_nobody_listens_at_its_address(tmp_path: Path) ->
     # The leader died between two fetches -> no request failed, and the next connection was refused -> clients heard of the dead leader for long.
     with Pair(tmp_path) as pair:
         produce(pair, 1, b"both")
-        replicas = pair.brokers[2].node.replication
+        node = pair.brokers[2].node
+        replicas = node.replication
         assert replicas is not None
         assert list(replicas.lost_leaders) == []
+        assert set(possible_leaders(node)) == {1, 2}
         with socket.create_server(("127.0.0.1", 0)) as taken:
             closed: int = taken.getsockname()[1]
         for port, lost in ((closed, [1]), (pair.brokers[1].port, [])):
             endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port)
             pair.write(BrokerRegistration(1, uuid.uuid4(), EPOCHS[1], (endpoint,)), only=2)
             pair.until(lambda lost=lost: list(replicas.lost_leaders) == lost)  # type: ignore[misc]
+            assert list(replicas.refusing_leaders) == lost
+            assert set(possible_leaders(node)) == {1, 2} - set(lost)
+
+
+@pytest.mark.parametrize("fences", [True, False])
+def test_a_leader_that_only_closed_its_connection_is_named_unless_the_controller_would_fence_it(fences: bool) -> None:
+    replication = SimpleNamespace(lost_leaders=[1, 3], refusing_leaders=[3])
+    config = SimpleNamespace(controller_fence_closed_connections=fences)
+    metadata = SimpleNamespace(image=SimpleNamespace(brokers={1: "one", 2: "two", 3: "three"}))
+    node: Any = SimpleNamespace(replication=replication, config=config, metadata=metadata)
+    assert set(possible_leaders(node)) == ({2} if fences else {1, 2})
 
 
 def test_a_follower_begins_anew_when_its_leader_has_lost_the_session(tmp_path: Path) -> None:

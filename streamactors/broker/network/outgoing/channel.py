@@ -49,6 +49,10 @@ class ChannelClosed(ChannelBroken):
     """The other node closed the connection, or refused it: it does not want it, or its process has ended."""
 
 
+class ChannelRefused(ChannelClosed):
+    """Nobody listens at the address: the process has ended, or has not started yet."""
+
+
 class UnsupportedByPeer(ChannelBroken):
     """The other node does not serve this request in a version that we can send. The connection stays open."""
 
@@ -269,7 +273,7 @@ class Channel:
         self._opening = None
         if failure.by_tls:
             self._entrance.outcome(self.address, failure.why)
-        kind = ChannelClosed if failure.is_refused else ChannelBroken
+        kind = ChannelRefused if failure.is_refused else ChannelBroken
         self._end(kind(f"{self}: {failure.why}"))
 
     def _opened(self, sock: socket.socket) -> None:
