@@ -118,12 +118,17 @@ class JoinSide(Operator):
     def _release(
         self, entry: UnmatchedValues, time: int, is_left: bool, trigger: Record | None, found: list[Any]
     ) -> None:
-        """Append the results of rows that have waited in vain."""
+        """Append the results of rows that have waited in vain. A failing one is settled by itself: the row that moved the time is another one."""
         fn = self._fn
         context = None if trigger is None else trigger.context
         for value in entry.values:
-            result = fn(value, None) if is_left else fn(None, value)
-            found.append(Record(entry.key, result, time, context))
+            try:
+                result = fn(value, None) if is_left else fn(None, value)
+            except Exception as error:  # noqa: BLE001 - whatever user code raises
+                waited = Record(entry.key, value, time, None)
+                self.env.settle(OperatorFailed(self.node, "the joiner", waited, entry.key, None, None, error))
+            else:
+                found.append(Record(entry.key, result, time, context))
 
     # ── time without rows; the left side acts for both ────────────────────────────────────────────────────────────
 
@@ -195,11 +200,11 @@ class StrictSide(JoinSide):
                 self.node, self.env, row, timestamp - self._before, timestamp + self._after, stream_time, self._grace
             )
             return
-        found: list[Any] = []
         if timestamp > stream_time:
             clock.stream_time = stream_time = timestamp
         if self._waiting is not None:
-            self._release_closed(self._waiting, row, found)
+            self._release_closed(self._waiting, row, out)  # results of other rows: they stay if this row fails
+        found: list[Any] = []
         matches = self._other.between(ident, timestamp - self._before, timestamp + self._after)
         if matches:
             self._pairs(row, ident, matches, found)
@@ -232,9 +237,9 @@ class KafkaSide(JoinSide):
             out.append(self._lone(row))
             return
         ident = self._ident(key)
-        found: list[Any] = []
         if waiting is not None and timestamp == clock.stream_time:
-            self._release_due(row, found)
+            self._release_due(row, out)  # results of other rows: they stay if this row fails
+        found: list[Any] = []
         last = max(0, timestamp + self._after)
         matches = self._other.shown(ident, max(0, timestamp - self._before), last)
         if matches:
