@@ -73,6 +73,52 @@ def test_metadata_records_have_the_keys_and_versions_of_apache_kafka() -> None:
     assert (MetadataRecord.VERSION, MetadataRecord.NEWEST) == (0, 0)
 
 
+DEFAULTS: dict[Any, dict[str, Any]] = {
+    metadata_record.Endpoint: {"protocol": 0},
+    metadata_record.BrokerRegistration: {
+        "endpoints": (),
+        "features": (),
+        "rack": None,
+        "fenced": False,
+        "in_controlled_shutdown": False,
+        "log_dirs": (),
+        "migrating": False,
+    },
+    metadata_record.BrokerRegistrationChange: {"fenced": None, "in_controlled_shutdown": None, "log_dirs": None},
+    metadata_record.ControllerRegistration: {"zk_migration_ready": False, "endpoints": (), "features": ()},
+    metadata_record.PartitionRecord: {
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "directories": (),
+        "elr": (),
+        "last_known_elr": (),
+        "removing": (),
+        "adding": (),
+        "recovering": 0,
+    },
+    metadata_record.PartitionChange: dict.fromkeys(
+        ["isr", "leader", "replicas", "removing", "adding", "recovering", "elr", "last_known_elr", "directories"]
+    ),
+    security_record.ClientQuota: {"remove": False},
+    offset_record.CommittedOffset: {
+        "leader_epoch": -1,
+        "metadata": "",
+        "committed_at_ms": -1,
+        "expires_at_ms": -1,
+        "record_offset": -1,
+    },
+    group_record._Value: {"state_since_ms": -1, "members": ()},
+    group_record._Member: {"instance_id": None, "rebalance_timeout_ms": -1},
+    transactional_id._Value: {"previous_producer_id": -1, "next_producer_id": -1, "client_version": 0},
+}
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=lambda kind: kind.__qualname__)
+def test_a_field_that_an_old_version_lacks_has_the_default_of_the_format(kind: Any) -> None:
+    parameters = inspect.signature(kind).parameters.values()
+    assert {each.name: each.default for each in parameters if each.default is not each.empty} == DEFAULTS[kind]
+
+
 def numbers(module: Any) -> dict[str, Any]:
     """Return the constants of a module that are numbers or identifiers, without those that it imports."""
     text = inspect.getsource(module)
