@@ -138,11 +138,14 @@ class MetadataLog:
             return None
         epoch, end_offset = snapshot
         path = self._log.directory / snapshot_name(end_offset, epoch)
+        file = self._log.disk.file(path)
         try:
-            content = self._log.disk.read(path)
+            size = file.size()
+            return size, file.read_at(MAX_PIECE_BYTES, position) if position < size else b""
         except OSError as error:
             raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-        return len(content), bytes(content[position : position + MAX_PIECE_BYTES])
+        finally:
+            file.close()
 
     # --- the image ---
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.controller.metadata_log import MetadataLog
+from streamactors.broker.controller.metadata_log import MAX_PIECE_BYTES, MetadataLog
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.disk import Disk
@@ -258,6 +258,41 @@ def test_a_snapshot_is_not_written_twice_while_nothing_is_committed_behind_it(tm
     log.append(topic(5), 2)
     log.snapshot(image, 1)
     assert log.newest_snapshot == before
+    logs.close()
+
+
+class Watched(Disk):
+    """Notes which files are read as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole: list[str] = []
+
+    def read(self, path: Path) -> bytes:
+        self.whole.append(path.name)
+        return super().read(path)
+
+
+def test_a_piece_of_a_snapshot_is_read_without_the_rest(tmp_path: Path) -> None:
+    # The leader read all of the snapshot for each piece, on the thread of the controller: 200 times 200 MB for one follower.
+    disk = Watched()
+    logs = manager(tmp_path, disk)
+    log = opened(logs)
+    content = random.Random(1).randbytes(2 * MAX_PIECE_BYTES + 5)
+    (tmp_path / "__cluster_metadata-0" / snapshot_name(50, 7)).write_bytes(content)
+    disk.whole.clear()
+    read = bytearray()
+    while len(read) < len(content):
+        found = log.snapshot_piece((7, 50), len(read))
+        assert found is not None
+        assert found[0] == len(content)
+        assert 0 < len(found[1]) <= MAX_PIECE_BYTES
+        read += found[1]
+    assert read == content
+    for position in (len(content), 2**63 - 1):
+        assert log.snapshot_piece((7, 50), position) == (len(content), b"")
+    assert log.snapshot_piece((7, 49), 0) is None
+    assert disk.whole == []
     logs.close()
 
 
