@@ -153,6 +153,7 @@ class OwnReplica:
     def _use(self, voters: VoterSet | None) -> None:
         """Other voters count, or the same at other addresses."""
         self._node.voters = voters
+        self._channels.folders = {} if voters is None else voters.folders
         if voters is not None:
             self._channels.use(voters.addresses(self._node.to_controllers.listener))
 

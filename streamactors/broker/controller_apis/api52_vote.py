@@ -1,14 +1,14 @@
 """Vote: a candidate asks this voter of the metadata log for its vote, or in a pre-vote whether it would give it (KIP-595, KIP-996).
 
 Versions: 0-2 (1 folder ids KIP-853, 2 pre-votes).   Authorised: CLUSTER_ACTION.
-Errors: INCONSISTENT_CLUSTER_ID, INVALID_VOTER_KEY (the request is for another voter), INVALID_REQUEST, FENCED_LEADER_EPOCH.
+Errors: INCONSISTENT_CLUSTER_ID, INVALID_VOTER_KEY (the request is for another voter, or its folder is not this one), INVALID_REQUEST, FENCED_LEADER_EPOCH.
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.controller_apis.quorum_requests import ask_quorum, refuse
+from streamactors.broker.controller_apis.quorum_requests import ask_quorum, is_to_voter, refuse
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import Vote
 from streamactors.broker.requests.api import Api, Body, Later
@@ -31,6 +31,8 @@ def handle(request: Request) -> Body | Later:
             partition.last_offset_epoch,
             partition.last_offset,
             request.version >= _FIRST_WITH_PRE_VOTE and partition.pre_vote,
+            partition.replica_directory_id,
+            is_to_voter(request, partition),
         )
 
     return ask_quorum(request, vote, lambda answer: {"vote_granted": answer.granted}, endpoints_from=1)

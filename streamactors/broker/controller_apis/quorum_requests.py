@@ -26,8 +26,6 @@ def ask_quorum(
     message = request.message
     if message.cluster_id not in (None, request.node.cluster_id):
         return refuse(request, ErrorCode.INCONSISTENT_CLUSTER_ID)
-    if getattr(message, "voter_id", -1) not in (-1, request.node.node_id):
-        return refuse(request, ErrorCode.INVALID_VOTER_KEY)
     topics = message.topics
     if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
         return refuse(request, ErrorCode.INVALID_REQUEST)
@@ -53,6 +51,15 @@ def ask_quorum(
     asked = asked_of(topics[0].partitions[0])
     request.node.controller.submit(AskQuorum(asked), reply)
     return LATER
+
+
+def is_to_voter(request: Request, partition: Any) -> bool:
+    """Whether a request names this node as a voter, by its id and its folder, or names none. Without a folder any one is right."""
+    voter, folder = request.message.voter_id, partition.voter_directory_id
+    if voter < 0:
+        return True
+    own = request.node.logs.properties.directory_id
+    return bool(voter == request.node.node_id and (None in (folder, own) or folder == own))
 
 
 def nothing_more(_: Answer) -> Body:

@@ -125,6 +125,11 @@ class VoterSet:
         found = self.voter(node_id)
         return None if found is None else found.directory_id
 
+    @property
+    def folders(self) -> dict[int, uuid.UUID]:
+        """The id of each voter's folder, by the id of the voter."""
+        return {each.node_id: each.directory_id for each in self.voters}
+
     def addresses(self, listener: str = "") -> dict[int, tuple[str, int]]:
         """Return (host, port) of each voter by id, at its listener of this name."""
         return {each.node_id: each.address(listener) for each in self.voters}

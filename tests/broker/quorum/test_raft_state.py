@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from random import Random
 
 from streamactors.broker.errors import ErrorCode
@@ -178,6 +179,40 @@ def test_a_vote_for_another_is_on_disk_before_it_is_answered_and_no_restart_give
     for voter in (state, restarted):
         assert not voter.vote(Vote(1, 3, 0, 0, False), 1.0)[0].granted
         assert voter.vote(Vote(1, 2, 0, 0, False), 1.0)[0].granted, "the answer was lost, and the candidate asks again"
+
+
+# Voters {1, 2, 3}; records are committed on 1 and 2 -> 1 gets a new disk and starts under its id -> 2 stops -> 3, which lags, asked 1, whose empty log
+# is behind any other: 3 was elected without the committed records.
+def test_a_node_with_the_id_of_a_voter_and_another_folder_gives_no_vote() -> None:
+    for pre_vote in (True, False):
+        state = replica()
+        answer, effects = state.vote(Vote(2, 3, 1, 10, pre_vote, to_voter=False), 0.0)
+        assert answer == VoteAnswer(ErrorCode.INVALID_VOTER_KEY, 2, None, granted=False, pre_vote=pre_vote)
+        assert Persist(Election(2)) in effects
+        answer, _ = state.vote(Vote(1, 3, 1, 10, pre_vote, to_voter=False), 0.0)
+        assert answer.error is ErrorCode.FENCED_LEADER_EPOCH
+        assert state.vote(Vote(2, 3, 1, 10, pre_vote), 0.0)[0].granted, "another candidate names the right folder"
+
+
+def test_a_node_with_another_folder_says_so_to_a_leader_and_follows_it() -> None:
+    state = replica()
+    answer, _ = state.begin(BeginEpoch(2, 3, to_voter=False), 0.0)
+    assert answer == Answer(ErrorCode.INVALID_VOTER_KEY, 2, 3)
+    assert state.leader == 3
+
+
+def test_an_epochs_vote_is_for_one_folder_of_the_candidate() -> None:
+    one, other = uuid.UUID(int=501), uuid.UUID(int=502)
+    state = replica()
+    answer, effects = state.vote(Vote(1, 2, 0, 0, False, one), 0.0)
+    assert answer.granted
+    assert effects[-1] == Persist(Election(1, voted=2, voted_directory=one))
+    for voter in (state, replica(Election(1, voted=2, voted_directory=one))):
+        assert not voter.vote(Vote(1, 2, 0, 0, False, other), 1.0)[0].granted
+        assert not voter.vote(Vote(1, 2, 0, 0, False), 1.0)[0].granted
+        assert voter.vote(Vote(1, 2, 0, 0, False, one), 1.0)[0].granted
+    unnamed = replica(Election(1, voted=2))  # of a candidate that named no folder
+    assert unnamed.vote(Vote(1, 2, 0, 0, False, one), 1.0)[0].granted
 
 
 def test_a_candidate_of_an_earlier_epoch_hears_the_epoch_and_the_leader() -> None:

@@ -13,6 +13,7 @@ from streamactors.broker.quorum.raft import raft_messages as said
 from streamactors.broker.quorum.raft.raft_wire import TOPIC, TOPIC_ID, Sender, decode, encode
 
 DIRECTORY = uuid.UUID(int=500)
+FOLDERS = {2: uuid.UUID(int=502), 3: uuid.UUID(int=503)}
 SENDER = Sender(1, "cluster", DIRECTORY, ("CONTROLLER", "127.0.0.1", 9093))
 REQUESTS: list[tuple[said.Request, int, int]] = [  # with the lowest and the highest version
     (said.Vote(5, 1, 4, 77, pre_vote=True), 0, 2),
@@ -24,7 +25,7 @@ REQUESTS: list[tuple[said.Request, int, int]] = [  # with the lowest and the hig
 
 
 def decoded(request: said.Request, version: int) -> Any:
-    (key, _), body = encode(request, 2, SENDER)
+    (key, _), body = encode(request, 2, SENDER, FOLDERS)
     return decode_request(key, version, memoryview(encode_request(key, version, body)))
 
 
@@ -43,10 +44,13 @@ def test_the_newest_version_has_every_field() -> None:
     assert (vote.voter_id, partition.replica_id, partition.replica_epoch) == (2, 1, 5)
     assert (partition.last_offset_epoch, partition.last_offset, partition.pre_vote) == (4, 77, True)
     assert partition.replica_directory_id == DIRECTORY
+    assert partition.voter_directory_id == FOLDERS[2]
     begin = decoded(REQUESTS[1][0], 1)
+    assert begin.topics[0].partitions[0].voter_directory_id == FOLDERS[2]
     assert (begin.voter_id, begin.leader_endpoints[0].port) == (2, 9093)
     end = decoded(REQUESTS[2][0], 1).topics[0].partitions[0]
     assert [each.candidate_id for each in end.preferred_candidates] == [3, 2]
+    assert [each.candidate_directory_id for each in end.preferred_candidates] == [FOLDERS[3], FOLDERS[2]]
     assert tuple(decoded(REQUESTS[2][0], 0).topics[0].partitions[0].preferred_successors) == (3, 2)
     fetch = decoded(REQUESTS[3][0], 18)
     asked = fetch.topics[0].partitions[0]
@@ -59,8 +63,20 @@ def test_the_newest_version_has_every_field() -> None:
     assert (snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch, snapshot.position) == (60, 4, 300)
 
 
+def test_a_request_to_a_voter_whose_folder_the_log_does_not_name_names_none() -> None:
+    for request in (REQUESTS[0][0], REQUESTS[1][0]):
+        (key, version), body = encode(request, 2, SENDER, {})
+        message = decode_request(key, version, memoryview(encode_request(key, version, body)))
+        assert message.topics[0].partitions[0].voter_directory_id is None
+
+
+def test_a_vote_of_a_version_without_folders_names_no_candidates_folder() -> None:
+    partition = decoded(REQUESTS[0][0], 0).topics[0].partitions[0]
+    assert (partition.replica_directory_id, partition.voter_directory_id) == (None, None)
+
+
 def answered(request: said.Request, partition: dict[str, Any], version: int, **top: Any) -> said.Answer | None:
-    (key, _), _ = encode(request, 2, SENDER)
+    (key, _), _ = encode(request, 2, SENDER, FOLDERS)
     body: dict[str, Any] = {"error_code": 0, "topics": [{"topic_name": TOPIC, "partitions": [partition]}], **top}
     if isinstance(request, said.Fetch):
         body = {
@@ -120,6 +136,6 @@ def test_answers_say_who_leads_and_what_was_asked() -> None:
 
 
 def test_a_node_of_another_cluster_gives_no_answer() -> None:
-    (key, version), _ = encode(REQUESTS[0][0], 2, SENDER)
+    (key, version), _ = encode(REQUESTS[0][0], 2, SENDER, FOLDERS)
     frame = encode_response(key, version, {"error_code": ErrorCode.INCONSISTENT_CLUSTER_ID, "topics": ()})
     assert decode(REQUESTS[0][0], decode_response(key, version, memoryview(frame))) is None

@@ -71,6 +71,23 @@ class Growing(ThreeControllers):
         gone = (ErrorCode.NONE, ErrorCode.VOTER_NOT_FOUND)
         wait_until(lambda: self.ask(REMOVE, key).error_code in gone, f"{key['voter_id']} is no voter")
 
+    def asked_for_a_vote(self, node: int, voter: dict[str, Any]) -> int:
+        """Ask a node whether it would vote, as that voter; return the error."""
+        partition = {
+            "partition_index": 0,
+            "replica_epoch": self.quorum(node).epoch,
+            "replica_id": 2,
+            "replica_directory_id": self.key(2)["voter_directory_id"],
+            "voter_directory_id": voter["voter_directory_id"],
+            "last_offset_epoch": 0,
+            "last_offset": 0,
+            "pre_vote": True,
+        }
+        topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
+        answer = self.ask((52, 2), {"voter_id": voter["voter_id"], "topics": topics}, node)
+        assert answer.error_code == 0
+        return int(answer.topics[0].partitions[0].error_code)
+
     def described(self) -> dict[str, set[int]]:
         with self.client(self.leader()) as client:
             partition = client.call(55, 2, QUORUM).topics[0].partitions[0]
@@ -154,6 +171,16 @@ def test_a_voter_that_lost_its_disk_has_no_vote_until_it_is_added_with_its_new_o
         assert cluster.key(3) != old
         wait_until(lambda: cluster.quorum(3).leader == cluster.leader(), "3 follows the leader")
         assert 3 not in cluster.quorum(3).voters  # the voter 3 is another folder
+        expected = (
+            (old, ErrorCode.INVALID_VOTER_KEY),
+            (cluster.key(3), ErrorCode.NONE),
+            (cluster.key(2), ErrorCode.INVALID_VOTER_KEY),
+        )
+        for key, error in expected:
+            # The epoch can change between the reading of it and the request, so the test asks again.
+            wait_until(
+                lambda key=key, error=error: cluster.asked_for_a_vote(3, key) == error, f"{key} has {error.name}"
+            )  # type: ignore[misc]
         cluster.write("one")
         cluster.await_written("one")
         wait_until(lambda: cluster.add(3) is ErrorCode.DUPLICATE_VOTER, "its node has a vote")
@@ -161,6 +188,25 @@ def test_a_voter_that_lost_its_disk_has_no_vote_until_it_is_added_with_its_new_o
         cluster.remove_at_last(old)
         cluster.add_at_last(3)
         assert 3 in cluster.quorum(cluster.leader()).voters
+
+
+def test_a_voter_that_lost_its_disk_elects_nobody(tmp_path: Path) -> None:
+    # 1 gets a new disk and starts under its id -> 2 and 3 stop -> 3 starts: the vote of 1, whose log can be behind any other, was enough.
+    with Growing(tmp_path, roles="controller") as cluster:
+        for node in (2, 3):
+            cluster.start(node)
+            cluster.add_at_last(node)
+        cluster.stop(1)
+        shutil.rmtree(tmp_path / "1")
+        format_folder(tmp_path / "1", 1, CLUSTER_ID)
+        cluster.start(1)
+        wait_until(lambda: cluster.quorum(1).leader is not None, "1 follows the leader")
+        cluster.stop(2, 3)
+        cluster.start(3)
+        state = cluster.quorum(3).state
+        wait_until(lambda: 1 in state._refused, "1 has refused its vote")
+        assert 1 not in state.granting
+        assert not cluster.quorum(3).leads
 
 
 def test_a_removal_whose_answer_was_an_error_can_have_been_carried_out(

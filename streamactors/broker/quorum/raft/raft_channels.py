@@ -8,6 +8,7 @@ neither asks its acquaintances, the controllers that the settings name, which ha
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -57,6 +58,8 @@ class RaftChannels:
         self._open = True
         self._addresses: dict[int, Address] = {}
         self._named: Mapping[int, Address] = {}
+        self.folders: Mapping[int, uuid.UUID] = {}
+        """The folders of the voters that the log names. A request names its voter's, so that no node with another one answers. Set by the owner."""
         self._lost: set[int] = set()  # did not answer at the address that is known
         self._channels: dict[tuple[int, str], Channel] = {}
         self.acquaintances = dict(enumerate_down(acquaintances))
@@ -93,7 +96,7 @@ class RaftChannels:
         channel = self._channel(target, READING if isinstance(request, Fetch | FetchSnapshot) else ASKING)
         if channel is None or channel.in_flight >= MOST_UNANSWERED:
             return
-        api, body = encode(request, target, self.sender)
+        api, body = encode(request, target, self.sender, self.folders)
         channel.request(*api, body, partial(self._got, target, request))
 
     def ask(self, voter: int, api: tuple[int, int], body: Body, then: Then) -> None:
@@ -150,6 +153,8 @@ class RaftChannels:
         elif answer is None:
             why = ErrorCode(wire.value.error_code).name
             _log.warning("controller %d refuses a %s of the quorum: %s", target, type(request).__name__, why)
+        elif answer.error is ErrorCode.INVALID_VOTER_KEY:
+            _log.info("controller %d has another folder than the voter of its id, so it has no vote", target)
         if answer is None and isinstance(request, FetchSnapshot):
             answer = SnapshotPiece(ErrorCode.BROKER_NOT_AVAILABLE, -1, None, request)
         if answer is not None:

@@ -4,6 +4,7 @@ Every answer names the leader and the epoch that its sender knows. Source: KIP-5
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,21 +23,27 @@ NOT_TOLD: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """A request for a vote. A pre-vote asks whether a vote would be given, and changes nothing."""
+    """A request for a vote. A pre-vote asks whether a vote would be given, and changes nothing.
+
+    `directory` is the candidate's folder, None if it does not name one. `to_voter`: the request names this replica by its id and its
+    folder. A replica with the id of a voter and another folder is no voter."""
 
     epoch: int
     candidate: int
     last_epoch: int
     end_offset: int
     pre_vote: bool
+    directory: uuid.UUID | None = None
+    to_voter: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class BeginEpoch:
-    """The leader says that it leads the epoch."""
+    """The leader says that it leads the epoch. `to_voter` as in `Vote`."""
 
     epoch: int
     leader: int
+    to_voter: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,13 +207,13 @@ class RaftState:
         effects: list[Effect] = []
         if vote.epoch > self.epoch:
             effects += self._new_epoch(vote.epoch, None, now_ms)
-        granted = vote.epoch == self.epoch and self._would_vote(vote)
+        granted = vote.to_voter and vote.epoch == self.epoch and self._would_vote(vote)
         if granted and not vote.pre_vote and self.election.voted is None:
             self.role = Role.UNATTACHED
-            self.election = replace(self.election, voted=vote.candidate)
+            self.election = replace(self.election, voted=vote.candidate, voted_directory=vote.directory)
             self._wait_for_election(now_ms)
             effects.append(Persist(self.election))
-        error = ErrorCode.FENCED_LEADER_EPOCH if vote.epoch < self.epoch else ErrorCode.NONE
+        error = self._error(vote.epoch, to_voter=vote.to_voter)
         return VoteAnswer(error, self.epoch, self.leader, granted, vote.pre_vote), effects
 
     def _would_vote(self, vote: Vote) -> bool:
@@ -221,7 +221,9 @@ class RaftState:
             return False
         if vote.pre_vote:
             return self.role is not Role.FOLLOWER or not self._has_fetched
-        return self.election.leader is None and self.election.voted in (None, vote.candidate)
+        known, voted = self.election, self.election.voted
+        same = voted == vote.candidate and known.voted_directory in (None, vote.directory)
+        return known.leader is None and (voted is None or same)
 
     def _is_up_to_date(self, vote: Vote) -> bool:
         return (vote.last_epoch, vote.end_offset) >= (self._log.last_epoch, self._log.end_offset)
@@ -231,13 +233,17 @@ class RaftState:
     def begin(self, begin: BeginEpoch, now_ms: float) -> tuple[Answer, list[Effect]]:
         """A node says that it leads."""
         effects = self._learn(begin.epoch, begin.leader, now_ms)
-        error = ErrorCode.FENCED_LEADER_EPOCH if begin.epoch < self.epoch else ErrorCode.NONE
-        return Answer(error, self.epoch, self.leader), effects
+        return Answer(self._error(begin.epoch, to_voter=begin.to_voter), self.epoch, self.leader), effects
+
+    def _error(self, epoch: int, *, to_voter: bool = True) -> ErrorCode:
+        if epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.NONE if to_voter else ErrorCode.INVALID_VOTER_KEY
 
     def end(self, end: EndEpoch, now_ms: float) -> tuple[Answer, list[Effect]]:
         """The leader gives up. Its best successor asks for votes at once, the others some time later."""
         effects = self._learn(end.epoch, end.leader, now_ms)
-        error = ErrorCode.FENCED_LEADER_EPOCH if end.epoch < self.epoch else ErrorCode.NONE
+        error = self._error(end.epoch)
         if not error and self.role is Role.FOLLOWER and self._me in self.voters:
             effects += self._lose_leader(Role.UNATTACHED)
             place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)

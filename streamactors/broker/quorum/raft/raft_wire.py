@@ -50,13 +50,16 @@ class Sender(NamedTuple):
     endpoint: Endpoint | None = None  # of a voter
 
 
-def encode(request: Request, target: int, sender: Sender) -> tuple[tuple[int, int], Body]:
-    """Return the key and version of a request to a voter, and its body."""
+def encode(
+    request: Request, target: int, sender: Sender, folders: Mapping[int, uuid.UUID]
+) -> tuple[tuple[int, int], Body]:
+    """Return the key and version of a request to a voter, and its body. `folders` are those of the voters that the log names."""
     match request:
         case Vote():
-            return VOTE, _vote(request, target, sender)
+            return VOTE, _vote(request, target, sender, folders)
         case BeginEpoch(epoch, leader):
-            partition = {"voter_directory_id": _NO_ID, "leader_id": leader, "leader_epoch": epoch}
+            folder = folders.get(target, _NO_ID)
+            partition = {"voter_directory_id": folder, "leader_id": leader, "leader_epoch": epoch}
             return BEGIN_EPOCH, {"voter_id": target, **_epoch_body(partition, sender)}
         case EndEpoch(epoch, leader, successors):
             partition = {
@@ -64,7 +67,7 @@ def encode(request: Request, target: int, sender: Sender) -> tuple[tuple[int, in
                 "leader_epoch": epoch,
                 "preferred_successors": successors,
                 "preferred_candidates": [
-                    {"candidate_id": each, "candidate_directory_id": _NO_ID} for each in successors
+                    {"candidate_id": each, "candidate_directory_id": folders.get(each, _NO_ID)} for each in successors
                 ],
             }
             return END_EPOCH, _epoch_body(partition, sender)
@@ -74,13 +77,13 @@ def encode(request: Request, target: int, sender: Sender) -> tuple[tuple[int, in
             return FETCH_SNAPSHOT, snapshot_body(request, sender)
 
 
-def _vote(vote: Vote, target: int, sender: Sender) -> Body:
+def _vote(vote: Vote, target: int, sender: Sender, folders: Mapping[int, uuid.UUID]) -> Body:
     partition = {
         "partition_index": 0,
         "replica_epoch": vote.epoch,
         "replica_id": vote.candidate,
         "replica_directory_id": sender.directory_id,
-        "voter_directory_id": _NO_ID,
+        "voter_directory_id": folders.get(target, _NO_ID),
         "last_offset_epoch": vote.last_epoch,
         "last_offset": vote.end_offset,
         "pre_vote": vote.pre_vote,
