@@ -169,7 +169,7 @@ class Program:
             if results:
                 yield results
         closed = task.idle(what.idle_ms + (self._idle_after_ms or 0)) if what.idle_ms else []
-        if what.end.ended and not what.start.ended:
+        if what.end.ended:
             closed += task.end_of_input()
         if closed:
             yield closed

@@ -248,6 +248,21 @@ def test_a_lost_state_is_computed_again_and_one_that_the_topic_does_not_tell_is_
         last(["9", "6e"], At(6, ended=True))
 
 
+@pytest.mark.parametrize("middle", [[], [At(10)]], ids=["one batch", "two batches"])
+def test_a_later_run_to_the_end_closes_its_windows_however_many_batches_it_has(
+    cluster: Any, tmp_path: Path, middle: list[At]
+) -> None:
+    # of a run in one batch, behind the end of the run before, the windows that were open at the end were not closed
+    topic = new_topic()
+    write_rows(cluster, topic, [(0, "a", 1, n * 40) for n in range(12)], 1)
+    counts = read_rows(cluster, topic, 1).group_by_key().windowed_by(KINDS["tumbling"]).count().suppress(CLOSED)
+    tasks = tasks_of(cluster, topic, counts.to_stream().to(spark_end()), tmp_path, 1)
+    found = []
+    for start, end in pairwise([At(0), At(5, ended=True), *middle, At(12, ended=True)]):
+        found += [(row.start, row.value) for output in tasks.run(0, start, end) for row in output.rows]
+    assert found == [(0, 3), (100, 2), (200, 3), (300, 2), (400, 2)]
+
+
 def test_old_states_are_collected_and_those_in_use_stay(cluster: Any, tmp_path: Path) -> None:
     topic = new_topic()
     write_rows(cluster, topic, [(0, "a", 1, at) for at in range(0, 300, 10)], 1)
