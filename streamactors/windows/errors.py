@@ -42,10 +42,16 @@ class OperatorFailed(StageFailed):
         super().__init__(
             f"{node}: {what}{of_key}{window} raised {type(cause).__name__}: {cause}", stage=node, element=element
         )
+        self.what = what
         self.key = key
         self.start = start
         self.end = end
         self.__cause__ = cause
+
+    def met_by(self, element: object, key: Any, start: int | None = None, end: int | None = None) -> OperatorFailed:
+        """Return the failure of a view that was read for `element`: the same, and that element is the one to skip."""
+        assert isinstance(self.__cause__, Exception)
+        return OperatorFailed(self.stage, self.what, element, key, start, end, self.__cause__)
 
 
 class AggregationFailed(OperatorFailed):

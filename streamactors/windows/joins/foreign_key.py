@@ -192,7 +192,12 @@ class ForeignSubscriptions(Operator):
                     self._unsubscribe(group, member)
                     if instruction == DELETE_QUIETLY:
                         continue
-                found = read(ident, None, None)
+                try:
+                    found = read(ident, None, None)
+                except OperatorFailed as failure:
+                    if instruction != DELETE_AND_ANSWER:  # whose answer has no value of the right table
+                        self.env.settle(failure.met_by(row, left_key))
+                        continue
             elif instruction != ANSWER_ALWAYS:
                 self.env.metrics.dropped_null += 1
                 continue
@@ -297,7 +302,11 @@ class Resolve(Operator):
             value_hash, right, _ = row.value
             if self._kafka and type(right) in _BYTES_OR_TEXT and not right:
                 right = None
-            found = read(ident_of(row.key), None, None)
+            try:
+                found = read(ident_of(row.key), None, None)
+            except OperatorFailed as failure:
+                env.settle(failure.met_by(right, row.key))
+                continue
             value = None if found is None else found[0]
             if hash_of(value) != value_hash:
                 env.metrics.dropped_stale += 1

@@ -56,7 +56,12 @@ class StreamTableJoin(Operator):
         found = None
         if key is not None:
             ident: Any = key if type(key) is self.env.identity.text else self._ident(key)
-            found = self._table.read_as_of(ident, row.timestamp) if self._as_of else self._table.read(ident, None, None)
+            table = self._table
+            try:
+                found = table.read_as_of(ident, row.timestamp) if self._as_of else table.read(ident, None, None)
+            except OperatorFailed as failure:
+                self.env.settle(failure.met_by(row, row.key))
+                return
         if found is None and not self._left:
             return
         try:

@@ -71,7 +71,11 @@ class TableJoinSide(Operator):
             if final is None and self._skips_stale:
                 self.env.metrics.dropped_stale += 1
                 continue
-            found = read(ident, start, end)
+            try:
+                found = read(ident, start, end)
+            except OperatorFailed as failure:
+                self.env.settle(failure.met_by(new, key, start, end))
+                continue
             if found is None:
                 if needs_other or (new is None and old is None):
                     continue
@@ -122,7 +126,11 @@ class TableJoinResult(Operator):
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         if self.stored is not None:
             return self.stored.get(ident, start, end)
-        return self._join.read(self._left.read(ident, start, end), self._right.read(ident, start, end))
+        left, right = self._left.read(ident, start, end), self._right.read(ident, start, end)
+        try:
+            return self._join.read(left, right)
+        except Exception as error:
+            raise OperatorFailed(self.node, "the joiner", None, None, None, None, error) from error
 
 
 class SelfTableJoin(Operator):

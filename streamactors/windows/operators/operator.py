@@ -117,7 +117,7 @@ class Operator(ABC):
         raise UnknownStore(f"the store {self.store!r} of {self.node} cannot be read from outside")
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
-        """Return the entry of a key and window as downstream has seen it, or None."""
+        """Return the entry of a key and window as downstream has seen it, or None. A view without a store computes it: raises OperatorFailed."""
         raise NotImplementedError(f"{self.node} is no table")
 
     def read_as_of(self, ident: Ident, time_ms: int) -> Found | None:

@@ -51,7 +51,10 @@ class TableStepOperator(Operator):
     def _viewed(self, found: Found | None) -> Found | None:
         if found is None:
             return None
-        value = self._value_of(found[0])
+        try:
+            value = self._value_of(found[0])
+        except Exception as error:
+            raise OperatorFailed(self.node, "the function", None, None, None, None, error) from error
         return None if value is None else (value, found[1])
 
 
