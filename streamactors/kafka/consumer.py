@@ -114,6 +114,7 @@ class Consumer:
         from streamactors.kafka.between.topics import KafkaTopics
 
         name = "Consumer.topics"
+        _checked_settings(name, settings)
         needs_group(name, settings)
         if state is not None:
             settings = settings.with_state(state)
