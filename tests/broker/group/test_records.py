@@ -45,6 +45,16 @@ def test_offset_values_come_back(offset: int, epoch: int, metadata: str, at_ms: 
     assert decode_offset_value(value, 9) == committed
 
 
+@given(TEXT, TEXT, INT32, st.binary(min_size=1, max_size=9))
+def test_bytes_behind_a_key_or_a_value_are_left_as_by_apache_kafka(
+    group: str, topic: str, partition: int, more: bytes
+) -> None:
+    assert decode_offset_key(encode_offset_key(group, topic, partition) + more) == (group, topic, partition)
+    assert decode_group_key(encode_group_key(group) + more) == group
+    committed = CommittedOffset(5, 6, topic, 7, -1, 9)
+    assert decode_offset_value(encode_offset_value(committed) + more, 9) == committed
+
+
 OFFSET_VALUES = {
     # offset 42, metadata "m", committed at 7
     0: "0000 000000000000002a 0001 6d 0000000000000007",
