@@ -3,7 +3,8 @@
     {"0/t-0": 120, "0/t-1": 80, "_end": 1, "_idle": {"0/t-0": 5000}, "_event": {"0/t-0": "95e"}}
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
-its checkpoint. "_end", "_idle" and "_event" are there only with windows. Windows over several topics have "_done", too: the partitions
+its checkpoint. "_end", "_idle" and "_event" are there only with windows. Behind an end "_ended" names the tasks that have had no records since:
+they still stand at that end, whatever the others do. Windows over several topics have "_done", too: the partitions
 of which the broker had no more records than the batch takes. Spark's own queries have a checkpoint without a file of streamactors, so their
 offsets have "_source", which names what is read, and "_first", where the query has begun. Spark keeps no start of batch 0: a process that
 repeats it asks for a start again, and "_first" at the end of the batch says what it was. Pure: the caller brings ends, times and sizes."""
@@ -20,6 +21,7 @@ from streamactors.spark.query.source_identity import SourceIdentity
 
 Offsets = dict[str, Any]
 END: Final = "_end"
+ENDED: Final = "_ended"
 IDLE: Final = "_idle"
 EVENT: Final = "_event"
 DONE: Final = "_done"
@@ -75,10 +77,11 @@ def tasks(offsets: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def at(offsets: Mapping[str, Any], name: str, first: Mapping[str, int], beside: Iterable[str] = ()) -> At:
     """Return the place of a task in offsets. `first`: where the query has begun; `beside`: the task's other partitions."""
+    ended = bool(offsets.get(END)) or name in offsets.get(ENDED, ())
     return At(
         offsets.get(name, first.get(name, 0)),
-        offsets.get(IDLE, {}).get(name, 0),
-        bool(offsets.get(END)),
+        0 if ended else offsets.get(IDLE, {}).get(name, 0),
+        ended=ended,
         beside=tuple(offsets.get(each, first.get(each, 0)) for each in beside),
     )
 
@@ -107,26 +110,36 @@ def following(
     found |= {name: start[name] for name in (IDENTITY, FIRST) if name in start}
     if not windows:
         return found
-    idle, events = _happened(start, found, is_end=is_end)
-    found |= {END: int(last or (bool(start[END]) and not total)), IDLE: {**idle, **silent}, EVENT: events}
+    idle, events, ended = _happened(start, found, is_end=is_end)
+    is_over = last or (bool(start[END]) and not total)
+    found |= {END: int(is_over), IDLE: {**idle, **silent}, EVENT: events}
+    if ended and not is_over:
+        found[ENDED] = ended
     if DONE in start:
         found[DONE] = [name for name, place in positions(found).items() if place >= ends.get(name, 0)]
     return found
 
 
-def _happened(start: Offsets, found: Offsets, *, is_end: bool) -> tuple[dict[str, int], dict[str, str]]:
-    """Return the silence so far of each task that gets no records, and from which place on the state of each task follows from records.
+def _happened(start: Offsets, found: Offsets, *, is_end: bool) -> tuple[dict[str, int], dict[str, str], list[str]]:
+    """Return the silence so far of each task that gets no records, from which place on the state of each task follows from records, and
+    the tasks that stay at an end.
 
     In a read without an end of several topics the state follows from records within a batch only: which rows waited for
     another topic depends on how far the topics were when the batches were cut."""
-    idle, events = {}, dict(start[EVENT])
+    idle: dict[str, int] = {}
+    events: dict[str, str] = dict(start[EVENT])
+    ended: list[str] = []
     for name, beside in tasks(start).items():
         before = at(start, name, {}, beside)
+        stays = before.positions == at(found, name, {}, beside).positions
+        if stays and before.ended:
+            ended.append(name)
+            continue
         if before.happened or (DONE in start and not is_end):
             events[name] = str(before)
-        if name in start[IDLE] and before.positions == at(found, name, {}, beside).positions:
+        if stays and name in start[IDLE]:
             idle[name] = start[IDLE][name]
-    return idle, events
+    return idle, events, ended
 
 
 def ranges(start: Offsets, end: Offsets, first: Mapping[str, int]) -> list[Range]:

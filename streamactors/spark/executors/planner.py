@@ -222,6 +222,8 @@ class Planner:
         due: dict[str, int] = {}
         for name, beside in places.tasks(start).items():
             here = places.at(start, name, self._plans.first, beside)
+            if here.ended:
+                continue  # it holds nothing that silence closes
             since = self._silent_since.get(name)
             if since is None or since[0] != here.positions or any(ends.get(n, 0) > start[n] for n in (name, *beside)):
                 self._silent_since[name] = (here.positions, now)

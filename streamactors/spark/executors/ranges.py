@@ -17,14 +17,14 @@ _NAME: Final = re.compile(r"(\d+)((?:\+\d+)*)(e|i(\d+))?")
 
 @dataclass(frozen=True, slots=True, order=True)
 class At:
-    """A place in the life of a task: the position, silence there, and whether the input ended there.
+    """A place in the life of a task: the position, silence there, and whether the input ended there, which is behind all silence.
 
-    `beside`: the positions in the other partitions of the task."""
+    `beside`: the positions in the other partitions of the task. An end has no `idle_ms`, and each place of a task has a name of its own."""
 
     position: int
     beside: tuple[int, ...] = field(default=(), kw_only=True)
+    ended: bool = field(default=False, kw_only=True)
     idle_ms: int = 0
-    ended: bool = False
 
     def __str__(self) -> str:
         positions = "+".join(map(str, self.positions))
@@ -47,7 +47,7 @@ def at_of(name: str) -> At | None:
     if found is None:
         return None
     position, beside, kind, idle = found.groups()
-    return At(int(position), int(idle or 0), kind == "e", beside=tuple(map(int, beside.split("+")[1:])))
+    return At(int(position), int(idle or 0), ended=kind == "e", beside=tuple(map(int, beside.split("+")[1:])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,10 @@ class Range:
     @property
     def idle_ms(self) -> int:
         """The silence within this range, in ms beyond idle_after."""
-        if self.end.positions != self.start.positions or self.start.ended:
+        if self.end.positions != self.start.positions or self.start.ended or self.end.ended:
             return self.end.idle_ms
         return self.end.idle_ms - self.start.idle_ms
 
 
-def _at(position: int, beside: tuple[int, ...], idle_ms: int, ended: bool) -> At:
-    return At(position, idle_ms, ended, beside=beside)
+def _at(position: int, beside: tuple[int, ...], ended: bool, idle_ms: int) -> At:
+    return At(position, idle_ms, ended=ended, beside=beside)

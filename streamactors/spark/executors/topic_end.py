@@ -139,10 +139,10 @@ def must_write(committed: tuple[int, str] | None, what: Range, group: str) -> bo
             "at the output, then commit the position for that group or begin anew"
         )
     place = at_of(committed[1]) or At(committed[0])
-    if place >= what.end:
-        return False
     if place == what.start:
         return True
+    if place >= what.end:
+        return False
     raise CheckpointError(
         f"{what.key}: the output was written up to {place}, and Spark's checkpoint wants {what.start} to {what.end}: the checkpoint is not "
         f"the one that belongs to group {group}; restore it, or give the graph another group and another output"

@@ -31,6 +31,7 @@ from streamactors.kafka import (
 from streamactors.kafka.client.range_writer import RangeWriter
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark import CheckpointError
+from streamactors.spark.executors import offsets
 from streamactors.spark.executors.program import KeptTasks
 from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.topic_end import TopicEnd, Writers, must_write
@@ -109,7 +110,10 @@ class Attempts:
 
     def run(self, partition: int, start: At, stop: At) -> bool:
         """Return whether this attempt wrote."""
-        what = Range(TopicPartition(self.topic, partition), start, stop, 0)
+        return self.run_range(Range(TopicPartition(self.topic, partition), start, stop, 0))
+
+    def run_range(self, what: Range) -> bool:
+        """As `run`."""
         outputs = self.tasks.program.run(what, self.tasks.read, self.tasks.states, self.tasks.kept)
         (batch,) = self.end.counts(what, outputs, COUNTS, self.writers)
         return bool(batch.column(4)[0].as_py())
@@ -193,6 +197,36 @@ def test_what_spark_gets_comes_with_every_attempt_and_what_a_topic_gets_is_there
     lates = {p: [["late", row[2], row[6], row[4]] for row in wanted.late[p]] for p in (0, 1)}
     assert (found, read_topic(cluster, out)) == ((results, lates) if late else (lates, results))
     assert min(map(len, lates.values())) > 1
+
+
+def test_a_partition_without_records_behind_an_end_of_the_input_stays_there(cluster: Any, tmp_path: Path) -> None:
+    # p0 ended in the last batch of the first run, and had no records in the first batch of the second run: its place went from "10e" back to
+    # "10". The output had come to "10e", which is not "10". And the state of "10" was written as a change of that of "10e", which was a
+    # change of that of "10": whoever read one of them never came to an end.
+    topic, out = f"t{uuid.uuid4().hex[:8]}", f"o{uuid.uuid4().hex[:8]}"
+    write_rows(cluster, topic, [(partition, "a", n, n * 40) for n in range(20) for partition in (0, 1)])
+    cluster.create_topic(out, partitions=2)
+    attempts = Attempts(cluster, topic, out, tmp_path)
+    first, second = f"0/{topic}-0", f"0/{topic}-1"
+    here = offsets.initial({first: 0, second: 0}, windows=True)
+    for ends, is_end in [((10, 10), False), ((10, 10), True), ((10, 15), False), ((20, 15), False), ((20, 20), True)]:
+        end = offsets.following(here, dict(zip((first, second), ends, strict=True)), 100, is_end=is_end)
+        for what in offsets.ranges(here, end, {}):
+            attempts.moved()
+            assert attempts.run_range(what)
+            attempts.moved()
+            assert not attempts.run_range(what)
+        kept = {
+            f"{topic}-{p}": [offsets.at(o, name, {}) for o in (here, end)] for p, name in enumerate((first, second))
+        }
+        attempts.tasks.states.collect(kept)
+        here = end
+    alone = Attempts(cluster, topic, out, tmp_path / "alone").tasks
+    places = [At(0), At(10, ended=True), At(20, ended=True)]
+    for partition, rows in read_topic(cluster, out).items():
+        records = [row for at in pairwise(places) for each in alone.run(partition, *at) for row in each.rows]
+        assert rows == [json.loads(record.value) for record in records]
+        assert len(rows) > 6
 
 
 def test_of_attempts_at_the_same_moment_one_commits_and_the_others_fail_or_find_it_done(
