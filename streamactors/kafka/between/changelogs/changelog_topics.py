@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from streamactors.collector import collector_paused
+from streamactors.kafka.between.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
@@ -98,27 +99,14 @@ class ChangelogTopics:
     ) -> tuple[int, dict[TopicPartition, int]]:
         """Write to each disk the entries that it lacks. Returns the number of partitions and the ends of the changelogs' partitions.
 
-        A disk that is ahead of its changelog belongs to an earlier topic of this name: it is emptied and read again from the beginning.
-        Raises as `read`, and StateError."""
-        client = StreamConsumer(self.settings)
+        A store that cannot go on where it stands is emptied and read again from the beginning. Raises as `read`, and StateError."""
+        client = StreamConsumer(self.settings.with_auto_offset_reset(REFUSES_LOST_OFFSETS))
         try:
             known = client.topics()
             partitions = self._partitions({key.topic: known.get(key.topic, 0) for key in inputs})
             self._prepare(client, known, partitions)
             ends = _high_watermarks(client, self._keys(sorted(disks)))
-            begins = {key: disks[key.partition].offset(self._stores[key.topic]) for key in ends}
-            for key, at in begins.items():
-                if not at:  # entries without an offset: the run ended before the first offset was known
-                    disks[key.partition].clear(self._stores[key.topic])
-                elif at > ends[key]:
-                    _log.warning(
-                        "%s ends at %d, and the state on disk is at %d: the topic was made again; so is the state",
-                        key,
-                        ends[key],
-                        at,
-                    )
-                    disks[key.partition].clear(self._stores[key.topic])
-                    begins[key] = 0
+            begins = places_of(self.settings, disks, self._stores, ends)
             self._read(client, ends, begins, ToDisks(disks))
             return partitions, ends
         finally:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Mapping
 
+from streamactors.kafka.between.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.folder import StateFolder
@@ -40,25 +42,30 @@ class Standby:
         self._disks: dict[int, TaskDisk] = {}
         self._partitions = 0
         self._steps = 0
+        self._is_following = False  # the client reads what the disks lack
         self._ended: dict[TopicPartition, int] = {}
         """The end to which a partition was read. It is behind the marker of the last transaction, and so behind the last entry."""
 
     def step(self, owned: Container[int]) -> int:
         """Follow the tasks that are not `owned`; return the number of entries read. Raises KafkaError, StateError."""
         if self._client is None:
-            self._client = StreamConsumer(self._settings)
+            self._client = StreamConsumer(self._settings.with_auto_offset_reset(REFUSES_LOST_OFFSETS))
         if not self._partitions and not self._steps % _LOOK_EVERY:
             known = self._client.topics()
             self._partitions = min(known.get(topic, 0) for topic in self._topics.values())
         self._steps += 1
         wanted = {number for number in range(self._partitions) if number not in owned}
-        if wanted != self._disks.keys():
+        if wanted != self._disks.keys() or not self._is_following:
             self._follow(wanted)
         if not self._disks:
             return 0
         count = 0
         places: dict[TopicPartition, int] = {}
-        batch = self._client.poll(10_000, POLL_S)
+        try:
+            batch = self._client.poll(10_000, POLL_S)
+        except KafkaError:
+            self._stop_reading()  # the changelog may have been made again, so the next step looks where each copy goes on
+            raise
         self._ended.update(batch.ends)
         for key, records, _, end in batch.runs:
             disk = self._disks.get(key.partition)
@@ -77,17 +84,12 @@ class Standby:
         for number in self._disks.keys() - wanted:
             self._close(number)
         for number in wanted - self._disks.keys():
-            disk = self._folder.open(tuple(self._topics), number, self._time_first)
-            for store in self._topics:
-                if not disk.offset(store):
-                    disk.clear(store)  # entries without an offset: what is missing is not known
-            self._disks[number] = disk
-        begins = {
-            TopicPartition(topic, number): disk.offset(store)
-            for number, disk in self._disks.items()
-            for store, topic in self._topics.items()
-        }
-        self._client.assign(begins)
+            self._disks[number] = self._folder.open(tuple(self._topics), number, self._time_first)
+        keys = [TopicPartition(topic, number) for number in self._disks for topic in self._topics.values()]
+        ends = self._client.high_watermarks(keys) if keys else {}
+        self._client.assign(places_of(self._settings, self._disks, self._stores, ends))
+        self._ended.clear()
+        self._is_following = True
 
     @property
     def disks(self) -> dict[int, tuple[TaskDisk, int]]:
@@ -97,10 +99,9 @@ class Standby:
     def lag(self, number: int) -> int:
         """Return how many entries a copy lacks of the changelog that is furthest ahead of it, as of the last fetch. It counts offsets, so the
         markers of transactions are among them."""
-        assert self._client is not None
         disk = self._disks[number]
         keys = {TopicPartition(topic, number): disk.offset(store) for store, topic in self._topics.items()}
-        ends = self._client.known_ends(keys)
+        ends = {} if self._client is None else self._client.known_ends(keys)
         return max(ends.get(key, 0) - max(at, self._ended.get(key, 0), 0) for key, at in keys.items())
 
     def release(self, number: int) -> None:
@@ -116,5 +117,10 @@ class Standby:
         """Follow nothing any more."""
         for number in list(self._disks):
             self._close(number)
-        if self._client is not None:
-            self._client.close()
+        self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        client, self._client = self._client, None
+        self._is_following = False
+        if client is not None:
+            client.close()
