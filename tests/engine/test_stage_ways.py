@@ -141,3 +141,53 @@ def test_what_is_emitted_without_demand_is_told_in_a_snapshot(timeless: ActorSys
         bench.advance(10)
         bench.advance(5)
         assert bench.logic.snapshot_state() == "emitting 2"
+
+
+class Lives(Stage[Any, Any]):
+    """Goes on behind the end of its input until a timer lets it end; says when it has ended."""
+
+    def __init__(self, ended: list[str]) -> None:
+        self.ended = ended
+
+    def logic(self) -> GraphStageLogic:
+        return LivesLogic(self.ended)
+
+
+class LivesLogic(GraphStageLogic):
+    def __init__(self, ended: list[str]) -> None:
+        self.ended = ended
+
+    def pre_start(self) -> None:
+        self.keep_going(True)
+        self.schedule_once("open ports", 5)
+        self.schedule_once("no ports", 20)
+
+    def on_timer(self, key: object) -> None:
+        self.keep_going(False)
+        if key == "open ports":
+            self.keep_going(True)
+
+    def on_push(self, inlet: Any) -> None:
+        self.push(self.out, self.grab(inlet))
+
+    def on_upstream_finish(self, inlet: Any) -> None:
+        self.complete(self.out)
+
+    def post_stop(self) -> None:
+        self.ended.append("ended")
+
+
+def test_a_stage_that_is_kept_alive_ends_when_it_is_let_go_behind_its_last_port(timeless: ActorSystem) -> None:
+    ended: list[str] = []
+    with Bench(timeless, Lives(ended)) as bench:
+        bench.request(9)
+        bench.send(1)
+        bench.advance(10)
+        assert (bench.received, bench.end, ended) == ([1], None, []), "its ports are open"
+        bench.send(2)
+        bench.complete()
+        assert (bench.received, bench.end, ended) == ([1, 2], "completed", []), "it is kept alive"
+        bench.advance(9)
+        assert ended == []
+        bench.advance(1)
+        assert ended == ["ended"]

@@ -162,7 +162,7 @@ def mutants_of(file: str, text: str) -> list[Mutant]:
         if id(node) in skipped:
             continue
         for change in changes(node):
-            before = re.sub(r"\s+", " ", ast.unparse(node).split("\n")[0])[:120]
+            before = re.sub(r"\s+", " ", ast.unparse(node).split("\n")[0])[:120].rstrip()
             function = inside.get(id(node), "")
             alike[function, change, before] += 1
             nth = alike[function, change, before]
