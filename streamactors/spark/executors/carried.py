@@ -94,6 +94,13 @@ def written(files: Files, first: Mapping[str, int]) -> tuple[dict[str, int], boo
     return places.positions(_offsets(files, max(done))), max(begun) == max(done)
 
 
+def has_all_states(files: Files, states: States, batch: int, first: Mapping[str, int]) -> bool:
+    """Return whether every task of a batch with windows has come to its end, where it writes its state. `first`: where the query has begun."""
+    start = _offsets(files, batch - 1) if batch else places.initial(first, windows=True)
+    found = places.ranges(start, _offsets(files, batch), first)
+    return all(states.has(str(each.key), each.end) for each in found)
+
+
 def check_not_overtaken(settings: ConsumerSettings, files: Files, positions: Mapping[str, int]) -> None:
     """Check that the group has not come further than the checkpoint of a graph that ends in a topic, given the checkpoint's positions.
 
@@ -189,5 +196,5 @@ def _batches(files: Files) -> tuple[set[int], set[int]]:
     return begun, done
 
 
-def _offsets(files: Files, batch: int) -> dict[str, Any]:
+def _offsets(files: Files, batch: int) -> places.Offsets:
     return dict(json.loads(files.read(f"offsets/{batch}").splitlines()[-1]))

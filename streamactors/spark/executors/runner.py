@@ -31,6 +31,7 @@ from streamactors.spark.executors.carried import (
     carry_in,
     catch_up,
     check_not_overtaken,
+    has_all_states,
     written,
 )
 from streamactors.spark.executors.folders import folder_at
@@ -123,6 +124,7 @@ class GraphRun:
         plan = graph.plan
         self._start_positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
         self._checkpoint: Checkpoint | None = None
+        self._first: dict[str, int] = {}
         schema = settings.schema if late is None else _both(settings.schema, late.schema)
         self._schema = schema
         pack(graph.program, WHO, graph.links)  # what cannot be sent is an error of the caller, not of the query
@@ -177,7 +179,7 @@ class GraphRun:
         windows = graph.program.windows
         self._checkpoint = checkpoint = self._open_checkpoint()
         positions.check_group()
-        first = checkpoint.initial(self._begin)
+        self._first = first = checkpoint.initial(self._begin)
         self._compare_with_other_runs(first)
         partitions = {offsets.key_of(name).partition for name in first}
         if windows is not None:
@@ -258,6 +260,7 @@ class GraphRun:
         writes_topic = self._topic is not None and not self._topic.takes_all
         if self._late is None and not writes_topic:
             self.settings.write(frame, epoch, query_id)
+            self._run_to_the_end(frame, epoch)
             return
         frame = frame.persist()  # two writers, one run of the tasks
         try:
@@ -267,8 +270,20 @@ class GraphRun:
                 return
             self.settings.write(frame.where("row IS NOT NULL").select("row.*"), epoch, query_id)
             self._late.write(frame.where("late IS NOT NULL").select("late.*"), epoch, query_id)
+            self._run_to_the_end(frame, epoch)
         finally:
             frame.unpersist()
+
+    def _run_to_the_end(self, frame: Any, epoch: int) -> None:
+        """Run the tasks that the user's function has left before their end (`df.limit`, `df.show`): only there a task writes its state."""
+        settings = self.settings
+        takes_all = settings.table is not None or (self._topic is not None and self._topic.takes_all)
+        if takes_all or self._graph.program.windows is None:
+            return
+        files = Files(settings.spark, settings.checkpoint)
+        states = States(folder_at(f"{settings.checkpoint}/{STATES}"))
+        if not has_all_states(files, states, epoch, self._first):
+            frame.count()
 
     # ── for the handles; any thread ───────────────────────────────────────────────────────────────────────────────
 

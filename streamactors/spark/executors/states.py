@@ -104,6 +104,10 @@ class States:
                     entries[store, key] = value
         return State(entries, len(deltas), size, len(whole))
 
+    def has(self, partition: str, at: At) -> bool:
+        """Return whether the state at a place was written."""
+        return not {f"{at}.s", f"{at}.d"}.isdisjoint(self._folder.names(partition))
+
     def due_ms(self, partition: str, at: At) -> int | None:
         """Return the `due_ms` of the state at a place; None also where there is no state."""
         for kind in "sd":

@@ -96,6 +96,31 @@ def test_windows_with_late_rows_run_on_executors_batch_by_batch_and_go_on_after_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("late", [False, True], ids=["results", "results and late rows"])
+def test_a_function_that_does_not_take_all_rows_leaves_no_state_out(
+    spark: Any, cluster: Any, tmp_path: Path, late: bool
+) -> None:
+    # A task that is left early writes no state: each batch was computed again from the first record, longer and longer.
+    topic = new_topic()
+    write_rows(cluster, topic, rows_of(31))
+
+    def write(df: Any, epoch: int) -> None:
+        df.limit(1).collect()
+
+    sink = SparkSink.foreach_batch(spark, write, ROW, tmp_path / "ck", max_rows=90)
+    late_rows = Flow.map(to_late).to(SparkSink.foreach_batch(spark, write, LATE, tmp_path / "no")) if late else None
+    graph = counted(records_of(cluster, topic), late_rows).map(to_row).to_mat(sink, Keep.right)
+    query = graph.run(SparkExecutors(spark))
+    assert query.await_termination(END_S)
+    ends = query.progress()["checkpoint"]
+    assert query.progress()["batches"] >= 3
+    for partition in (0, 1):
+        names = {path.stem for path in (tmp_path / "ck" / "streamactors-state" / f"{topic}-{partition}").iterdir()}
+        assert f"{ends[f'0/{topic}-{partition}']}e" in names
+        assert len(names) >= 2
+
+
+@pytest.mark.slow
 def test_rows_of_two_topics_come_in_time_order_into_a_topic_and_into_a_frame(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:
