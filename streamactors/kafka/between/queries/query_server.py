@@ -9,6 +9,7 @@ import json
 import logging
 import socket
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,6 +36,9 @@ _log = logging.getLogger("streamactors.kafka")
 
 ANSWER_S: Final = 30.0
 _SILENT_S: Final = 10.0
+MOST_CONNECTIONS: Final = 64
+STRANGER_S: Final = 20.0
+"""A connection that has not shown the token for so long makes room for the next one."""
 JSON: Final = "application/json"
 _NONE: Final[Mapping[str, str]] = {}
 
@@ -68,6 +72,51 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
     address_family = socket.AF_INET
+    request_queue_size = MOST_CONNECTIONS
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._open: dict[Any, float | None] = {}
+        """When a connection was accepted; None once it has shown the token."""
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a thread, unless there are too many."""
+        now = time.monotonic()
+        with self._lock:
+            for connection, since in self._open.items():
+                if since is not None and now - since > STRANGER_S:
+                    _end(connection)
+            full = len(self._open) >= MOST_CONNECTIONS
+            if not full:
+                self._open[request] = now
+        if full:
+            _log.warning("queries: a connection from %s is refused, %d are open", client_address[0], MOST_CONNECTIONS)
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def has_shown_the_token(self, request: Any) -> None:
+        """The client of this connection is no stranger."""
+        with self._lock:
+            self._open[request] = None
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection and close it."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no error of this process."""
+        _log.debug("query from %s ended", client_address[0], exc_info=True)
+
+
+def _end(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it has ended by itself
 
 
 def _lag(store: QueryableStore) -> dict[str, str]:
@@ -79,6 +128,7 @@ def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """One request."""
 
+        server: _Server
         timeout = _SILENT_S
         protocol_version = "HTTP/1.1"
 
@@ -98,6 +148,7 @@ def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
                     401, b"the token is missing or wrong; send it as Authorization: Bearer <token>", "text/plain"
                 )
                 return
+            self.server.has_shown_the_token(self.request)
             path, _, query = self.path.partition("?")
             parts = [urllib.parse.unquote(part) for part in path.split("/")]
             try:
