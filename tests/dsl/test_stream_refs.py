@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import socket
@@ -289,3 +290,35 @@ def test_a_stream_goes_over_tls():
     authority.configure_trust(client)
     ref = sent(Source.range(0, 2_000), tls=server)
     assert ref.source(tls=client).run_with(Sink.count()).result(10) == 2_000
+
+
+def refused_accepts(monkeypatch: pytest.MonkeyPatch, *errors: OSError) -> list[OSError]:
+    """Let the next accepts of any socket fail of these errors; return those that are left."""
+    left, genuine = list(errors), socket.socket.accept
+
+    def accept(listening: socket.socket) -> Any:
+        if left:
+            raise left.pop(0)
+        return genuine(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    return left
+
+
+def test_an_end_that_is_out_of_files_says_so_and_accepts_later(monkeypatch, caplog):
+    # Accepting ended without a word, and the stream failed after subscription_timeout because nobody had come.
+    left = refused_accepts(
+        monkeypatch, OSError(errno.EMFILE, os.strerror(errno.EMFILE)), ConnectionAbortedError(errno.ECONNABORTED, "")
+    )
+    sink_ref, got = received()
+    Source.from_iterable(VALUES).run_with(sink_ref.sink()).result(10)
+    assert got.result(10) == VALUES
+    assert not left
+    assert "cannot accept: [Errno 24] Too many open files; raise the limit of open files" in caplog.text
+
+
+def test_an_end_that_cannot_accept_fails_with_the_reason(monkeypatch):
+    refused_accepts(monkeypatch, OSError(errno.EPERM, os.strerror(errno.EPERM)))
+    _, got = received()
+    with pytest.raises(ConnectionFailed, match=r"cannot accept: .* Operation not permitted"):
+        got.result(10)

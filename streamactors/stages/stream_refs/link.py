@@ -5,7 +5,10 @@ Who may connect: whoever shows the token. A connection without it is refused, an
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import hmac
+import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -33,8 +36,12 @@ BEAT_S: Final = 5.0
 SILENCE_S: Final = 20.0
 """The time without any frame, ALIVE included, after which the other end is taken for dead."""
 
+_OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_AGAIN_S: Final = 0.5
 _LONGEST_HELLO: Final = 1_024
 _UNTAKEN_FRAMES: Final = 8
+
+_log = logging.getLogger("streamactors.stages")
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -77,10 +84,25 @@ class Listening:
 
         async def accept() -> None:
             while True:
-                accepted, _ = await loop.sock_accept(self._socket)
-                accepted.setsockopt(
-                    socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-                )  # asyncio sets it on sockets of its own only
+                try:
+                    accepted, _ = await loop.sock_accept(self._socket)
+                except ConnectionAbortedError:
+                    continue
+                except OSError as error:
+                    if error.errno in _OUT_OF_FILES:
+                        _log.warning(
+                            "stream ref %s: cannot accept: %s; raise the limit of open files (ulimit -n)",
+                            self.where,
+                            error,
+                        )
+                        await asyncio.sleep(_AGAIN_S)
+                        continue
+                    if not found.done():
+                        found.set_exception(ConnectionFailed(f"stream ref {self.where}: cannot accept: {error}"))
+                    return
+                with contextlib.suppress(OSError):  # of a connection that has ended already
+                    # asyncio sets it on sockets of its own only
+                    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 if len(trying) > 16:
                     accepted.close()
                     continue
