@@ -18,7 +18,8 @@ from confluent_kafka import Consumer as BareConsumer
 from confluent_kafka import Producer as BareProducer
 from confluent_kafka import TopicPartition as BareTopicPartition
 
-from streamactors import BuildError, Flow
+from streamactors import BuildError, Flow, VirtualClock
+from streamactors.broker import Cluster as BrokerCluster
 from streamactors.kafka import (
     Consumer,
     ConsumerSettings,
@@ -29,6 +30,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.client.range_writer import RangeWriter
+from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark import CheckpointError
 from streamactors.spark.executors import offsets
@@ -258,6 +260,27 @@ def test_of_attempts_at_the_same_moment_one_commits_and_the_others_fail_or_find_
     assert wrote.count(True) == 1
     assert len(wrote) + len(errors) >= 3
     assert read_topic(cluster, out)[0] == wanted_of(system, cluster, topic)[0]
+
+
+def test_a_task_that_takes_longer_than_its_transaction_may_says_which_property_to_raise() -> None:
+    # "fenced by a newer instance" was all that it said, at each attempt, and the checkpoint fixes the size of the batch
+    clock = VirtualClock()
+    with BrokerCluster(clock=clock) as cluster:
+        for topic in ("in", "out"):
+            cluster.create_topic(topic, partitions=1)
+        writer = TopicEnd(ProducerSettings(cluster.bootstrap_servers), "g").writer(
+            Range(TopicPartition("in", 0), At(0), At(1), 0)
+        )
+        try:
+            assert writer.open() is None
+            writer.write([ProducerRecord("out", b"1")])
+            clock.advance("75s")
+            with pytest.raises(
+                ProducerFailed, match=r"g-in-0: .* the transaction lasted longer than transaction\.timeout\.ms"
+            ):
+                writer.commit(1, "1")
+        finally:
+            writer.close()
 
 
 def test_a_checkpoint_and_an_output_that_do_not_fit_are_an_error() -> None:

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
 from streamactors.kafka.client.diagnosis.delivery_errors import (
+    LOST_ID,
+    OLD_EPOCH,
     is_purged,
     not_delivered,
     not_sent,
@@ -23,8 +25,6 @@ from streamactors.kafka.producer_record import ProducerRecord, checked_record
 
 REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
 """What librdkafka raises for a record that it does not take."""
-OLD_EPOCH: Final = (ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError._FENCED)
-"""The error of a record of a transaction whose producer has lost its transactional id. The fatal error may come later than this report."""
 
 
 class ProducerErrors:
@@ -81,9 +81,7 @@ class ProducerErrors:
         It is ProducerFailed when the producer has lost its transactional id: then no record can be delivered."""
         topics: Iterable[str] = ()
         if self._transactional_id is not None and not isinstance(error, BaseException) and error.code() in OLD_EPOCH:
-            return ProducerFailed(
-                f"{self._who}: {error.str()} ({error.name()}): a newer producer has this id, or the transaction lasted longer than its timeout"
-            )
+            return ProducerFailed(f"{self._who}: {error.str()} ({error.name()}){LOST_ID}")
         if not isinstance(error, BaseException) and (why := self._reason(record, error)):
             return not_delivered(record, error, why=why)
         if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
