@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
+from streamactors.actors import futures
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.actors.futures import StreamFuture, WouldBlock
+from streamactors.actors.futures import StreamFuture, UnreadFailure, WouldBlock
 from streamactors.actors.pool.elastic_pool import ElasticPool
 
 
@@ -148,3 +149,20 @@ def test_it_can_be_waited_for_among_others() -> None:
     assert (done, left) == ({soon}, {never})
     never.set_result(2)
     assert concurrent.futures.wait([never, soon], timeout=30).not_done == set()
+
+
+def test_a_failure_that_somebody_still_holds_is_logged_at_the_end_of_the_process_and_only_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    held, read = UnreadFailure("nobody has read this"), UnreadFailure("somebody has read this")
+    read.read = True
+    for _ in range(2):
+        futures._log_unread()
+    assert caplog.messages == ["nobody has read this"]
+    del held, read
+    assert caplog.messages == ["nobody has read this"]
+
+
+def test_a_failure_that_nobody_holds_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    UnreadFailure("nobody has read this")
+    assert caplog.messages == ["nobody has read this"]

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from streamactors.spark.bridge import bridge as module
 from streamactors.spark.bridge.bridge import (
     ROWS_PER_SLICE,
     SENT_BATCH,
@@ -292,3 +293,29 @@ def test_a_connection_for_which_no_thread_starts_does_not_end_the_bridge(
     with socket.create_connection(bridge.address, 10) as refused:
         assert refused.recv(1) == b""
     assert reader_of(bridge).initialOffset() == {"0/0": 0}
+
+
+def test_a_bridge_serves_so_many_connections_and_no_more(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 2)
+    readers = [reader_of(bridge) for _ in range(2)]
+    assert [reader.initialOffset() for reader in readers] == [{"0/0": 0}] * 2
+    with pytest.raises(OSError):
+        reader_of(bridge).initialOffset()
+    assert readers[0].initialOffset() == {"0/0": 0}
+    for reader in readers:
+        reader.stop()
+
+
+def test_closing_a_bridge_ends_the_connections_that_are_open_and_may_be_repeated(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TOKEN_S", 600)  # nothing else ends a connection that sends no token
+    with socket.create_connection(bridge.address, 10) as silent:
+        reader = reader_of(bridge)
+        assert reader.initialOffset() == {"0/0": 0}  # the silent one was accepted before it
+        bridge.close()
+        bridge.close()
+        assert silent.recv(1) == b""
+    bridge._thread.join(30)
+    assert not bridge._thread.is_alive()
+    reader.stop()

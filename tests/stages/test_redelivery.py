@@ -177,3 +177,8 @@ def test_failures_at_any_elements_under_any_chunking_lose_nothing(system, fails,
     assert set(maker.seen) == set(range(60))
     assert done == sorted(done)
     assert done[-1] == 60
+
+
+def test_what_is_materialized_can_be_read_before_the_first_instance_runs() -> None:
+    value = RestartedValue()
+    assert (value.current, value.restarts, value.done()) == (None, 0, False)
