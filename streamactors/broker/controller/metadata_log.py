@@ -288,7 +288,7 @@ class MetadataLog:
     def snapshot(self, image: MetadataImage, more_than_bytes: int) -> None:
         """If the log is larger than this, write the image to a snapshot and delete the log before it. Raises BrokerError."""
         log = self._log
-        if log.size_bytes > more_than_bytes and image.offset >= log.log_start_offset:
+        if log.size_bytes > more_than_bytes and has_news(log, image):
             named = self._history.at(image.offset + 1)
             quorum = () if named is None else named.records()
             write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), quorum)
@@ -356,6 +356,12 @@ def newest_snapshot(log: PartitionLog) -> EpochEnd | None:
         return None
     end_offset, name = kept[-1]
     return int(name.partition("-")[2].partition(".")[0]), end_offset
+
+
+def has_news(log: PartitionLog, image: MetadataImage) -> bool:
+    """Whether a snapshot of the image would have more records than the newest one. The log may not know the epochs before that one's end."""
+    snapshot = newest_snapshot(log)
+    return image.offset >= max(log.log_start_offset, 0 if snapshot is None else snapshot[1])
 
 
 def begin_behind_snapshot(log: PartitionLog, now_ms: int) -> None:

@@ -11,6 +11,7 @@ from streamactors.broker.controller.metadata_log import (
     CONFIG,
     TOPIC_ID,
     begin_behind_snapshot,
+    has_news,
     install_snapshot,
     newest_snapshot,
     truncate_log,
@@ -158,6 +159,6 @@ class MetadataCopy:
     def snapshot(self, image: MetadataImage, more_than_bytes: int) -> None:
         """If the log is larger than this, write a snapshot of the image, and delete the log before it. Raises BrokerError."""
         log = self._log
-        if log.size_bytes > more_than_bytes and image.offset >= log.log_start_offset:
+        if log.size_bytes > more_than_bytes and has_news(log, image):
             quorum = () if self.voters is None else self.voters.records()
             write_snapshot(log, image, max(log.epochs.at(image.offset), 0), self._now_ms(), quorum)

@@ -261,6 +261,28 @@ def test_a_snapshot_is_not_written_twice_while_nothing_is_committed_behind_it(tm
     logs.close()
 
 
+def test_a_snapshot_is_not_written_again_after_a_crash_before_the_log_was_cut(tmp_path: Path) -> None:
+    # The snapshot was written and the epochs before its end were dropped -> kill -9 before the checkpoint of the log's start -> the log begins
+    # at 0 again: the same snapshot was written a second time, as one of epoch 0.
+    logs = manager(tmp_path)
+    log = opened(logs)
+    image = MetadataImage()
+    for number in range(3):
+        image = apply_records(image, topic(number), log.append(topic(number), 7)).image
+    log.sync()
+    log.snapshot(image, 1)
+    log.append(topic(5), 8)
+    log.sync()
+    crash(logs)
+    again = manager(tmp_path)
+    log = opened(again)
+    log.finish_installing()
+    assert (log.start_offset, log.end_offset) == (0, 12)
+    log.snapshot(image, 1)
+    assert [path.name for path in (tmp_path / "__cluster_metadata-0").glob("*.checkpoint")] == [snapshot_name(9, 7)]
+    again.close()
+
+
 class Watched(Disk):
     """Notes which files are read as a whole."""
 
