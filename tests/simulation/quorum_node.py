@@ -232,22 +232,31 @@ class Node:
 
     def read_snapshot(self, leader: Node, snapshot: EpochEnd) -> None:
         self.reading = asked = object()
-        self.send(leader, leader.snapshot_asked, self, snapshot, self.state.epoch, asked)
+        pieces = self.world.random.randint(1, 3)
+        self.send(leader, leader.snapshot_asked, self, snapshot, self.state.epoch, asked, pieces)
 
-    def snapshot_asked(self, source: Node, wanted: EpochEnd, epoch: int, asked: object) -> None:
+    def snapshot_asked(self, source: Node, wanted: EpochEnd, epoch: int, asked: object, pieces: int) -> None:
         found = self.log.snapshot
         leads = self.state.role is Role.LEADER and self.state.epoch == epoch
-        self.send(source, source.got_snapshot, found if leads and found and found.id == wanted else None, asked)
+        content = found if leads and found and found.id == wanted else None
+        delay = self.world.random.choice((0.0, 20.0, 150.0, 400.0) if self.world.faulty else (0.0,))  # a piece is long
+        self.later(delay, self.send, source, source.got_piece, self, wanted, epoch, content, asked, pieces)
 
-    def got_snapshot(self, snapshot: Snapshot | None, asked: object) -> None:
-        if self.reading is not asked or self.state.role is not Role.FOLLOWER:
+    def got_piece(
+        self, leader: Node, wanted: EpochEnd, epoch: int, snapshot: Snapshot | None, asked: object, pieces: int
+    ) -> None:
+        if self.reading is not asked or not self.state.reads(wanted):
+            return
+        if snapshot is not None and pieces > 1:
+            self.state.snapshot_piece(self.world.now)
+            self.send(leader, leader.snapshot_asked, self, wanted, epoch, asked, pieces - 1)
             return
         self.reading = None
         if snapshot is None:
             self.state.snapshot_failed(self.world.now)
             self.carry_out([])
             return
-        self.world.note("install", self.id, snapshot.id, "log", self.log.end_offset)
+        self.world.installs(self, snapshot)
         self.disk_snapshot = snapshot
         if self.world.faulty and self.world.random.random() < 0.2:
             self.world.crash(self)  # between the two steps of an installation

@@ -8,6 +8,7 @@ from typing import Any
 from streamactors.broker.quorum.raft.raft_messages import Vote, VoteAnswer
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.vote_file import Election
+from tests.simulation.memory_log import Snapshot
 from tests.simulation.quorum_node import TIMING, Node, Record, Rules, Violated
 from tests.simulation.scheduler import Scheduler
 
@@ -69,10 +70,12 @@ class World(Scheduler):
 
     def snapshot(self) -> None:
         """Have a node write a snapshot. Often the node crashes before the next record is on its disk."""
-        node = self.random.choice(list(self.nodes.values()))
+        nodes = list(self.nodes.values())
+        leaders = [each for each in nodes if each.alive and each.state.role is Role.LEADER]
+        node = self.random.choice(leaders if leaders and self.random.random() < 0.5 else nodes)
         if node.alive and node.take_snapshot():
             self.snapshots += 1
-            if self.random.random() < 0.4:
+            if self.random.random() < 0.3:
                 node.later(self.random.choice((0.0, 1.0, 10.0)), self.crash, node)
         if self.faulty:
             self.later(self.random.uniform(5.0, 100.0), self.snapshot)
@@ -146,6 +149,12 @@ class World(Scheduler):
             node.later(self.random.choice((0.1, 3.0, 10.0)), self.crash, node)
         if node.log.records[: len(self.committed)] != self.committed:
             raise Violated(f"node {node.id} leads epoch {epoch} without all committed records")
+
+    def installs(self, node: Node, snapshot: Snapshot) -> None:
+        self.note("install", node.id, snapshot.id, "log", node.log.end_offset)
+        end = snapshot.id[1]
+        if node.log.end_offset > end and node.log.records[:end] == list(snapshot.records):
+            raise Violated(f"node {node.id} replaces its log, which ends at {node.log.end_offset}, by its beginning")
 
     def commits(self, node: Node, high_watermark: int) -> None:
         self.note("commit", node.id, high_watermark)

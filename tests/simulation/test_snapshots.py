@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from streamactors.broker.quorum.raft.raft_effects import Effect, Sync
 from streamactors.broker.quorum.raft.raft_messages import EpochEnd, Fetch
 from streamactors.broker.quorum.raft.raft_state import RaftState
+from streamactors.broker.quorum.raft.roles import Role
 from tests.simulation.quorum_world import Rules, Violated, World
 
 QUICK = range(60)
@@ -53,10 +55,18 @@ class AnyEpochBehindTheStart(RaftState):
         return fetch.offset < self._log.start_offset or fetch.offset == 0
 
 
-BROKEN = [
-    ForgetsTheEpochOfItsSnapshot,
-    type("AnyEpochBehindTheStart", (Rules,), {"state": AnyEpochBehindTheStart}),
-]
+class InstallsALateSnapshot(RaftState):
+    """A follower installs a snapshot whose reading began under an earlier leader."""
+
+    def reads(self, snapshot: EpochEnd) -> bool:
+        return self.role is Role.FOLLOWER
+
+    def snapshot_read(self, end_offset: int) -> list[Effect]:
+        return [*self._raise_high_watermark(end_offset), Sync()]
+
+
+STATES = [AnyEpochBehindTheStart, InstallsALateSnapshot]
+BROKEN = [ForgetsTheEpochOfItsSnapshot, *(type(each.__name__, (Rules,), {"state": each}) for each in STATES)]
 
 
 def first_violation(rules: type[Rules]) -> int | None:

@@ -293,9 +293,9 @@ class Quorum:
         return fetch.offset < self._log.end_offset or self.known_high_watermark > waiting.high_watermark
 
     def _got_piece(self, voter: int, piece: SnapshotPiece) -> None:
-        if self._state.role is not Role.FOLLOWER:
-            return
         state, now_ms = self._state, self._now_ms()
+        if not state.reads(piece.asked.snapshot):
+            return
         content = self._reader.got(voter, piece)
         if content is None:
             state.snapshot_piece(now_ms)

@@ -9,13 +9,24 @@ from typing import Any
 import pytest
 
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.errors import BrokerError, StorageError
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
+from streamactors.broker.metadata.metadata_codec import encode_record
 from streamactors.broker.metadata.metadata_record import FeatureLevel
+from streamactors.broker.metadata.snapshot import encode_snapshot
 from streamactors.broker.quorum.quorum import Quorum
-from streamactors.broker.quorum.raft.raft_messages import Answer, Request
+from streamactors.broker.quorum.raft.raft_messages import (
+    Answer,
+    BeginEpoch,
+    FetchAnswer,
+    FetchSnapshot,
+    Request,
+    SnapshotPiece,
+)
 from streamactors.broker.quorum.raft.roles import Timing
+from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.record import NewRecord
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.simulation.scheduler import Scheduler
 
@@ -265,4 +276,29 @@ def test_a_leader_that_stops_says_so(tmp_path: Path) -> None:
     first.quorum.stop()
     world.pass_ms(90)  # less than any election timeout
     assert world.leader() is not first
+    world.close()
+
+
+def test_the_last_piece_of_an_earlier_leaders_snapshot_changes_nothing(tmp_path: Path) -> None:
+    # 1 reads a snapshot of 2 -> 3 leads, and 1 stores and acknowledges its records -> the last piece of 2 arrives: it took the place of these
+    # records, which may have been committed with this acknowledgement.
+    world = World(tmp_path, 3)
+    one = world.replicas[1]
+    one.crash()
+    sent: list[tuple[int, Any]] = []
+    one.send = lambda target, request: sent.append((target, request))  # type: ignore[method-assign]
+    quorum = one.start()
+    quorum.asked(BeginEpoch(4, 2), lambda _: None)
+    quorum.answered(2, FetchAnswer(ErrorCode.NONE, 4, 2, sent[-1][1], snapshot=(3, 18)))
+    target, piece = sent[-1]
+    assert (target, piece) == (2, FetchSnapshot(4, 1, (3, 18)))
+    quorum.asked(BeginEpoch(5, 3), lambda _: None)
+    target, fetch = sent[-1]
+    assert (target, fetch.offset) == (3, 0)
+    record = NewRecord(None, encode_record(FeatureLevel("new", 1)), 0)
+    quorum.answered(3, FetchAnswer(ErrorCode.NONE, 5, 3, fetch, batches=[build_batch([record], leader_epoch=5)]))
+    assert sent[-1][1].offset == 1  # acknowledged
+    content = encode_snapshot(feature("old"), 3, 0)
+    quorum.answered(2, SnapshotPiece(ErrorCode.NONE, 4, 2, piece, len(content), content))
+    assert (one.log.end_offset, one.log.newest_snapshot, one.error) == (1, None, None)
     world.close()

@@ -8,10 +8,12 @@ from random import Random
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_effects import (
     AppendLeaderChange,
+    Committed,
     Effect,
     Halt,
     LeaderChanged,
     Persist,
+    ReadSnapshot,
     Send,
     Sync,
     Truncate,
@@ -230,7 +232,7 @@ def test_a_follower_asks_again_when_the_answer_is_lost_and_not_while_its_disk_is
     assert state.deadline_ms == 200.0
     asked = sent(state.stored(0, 110.0))
     assert state.deadline_ms == 210.0
-    state.snapshot_piece(150.0)  # the leader is alive
+    state._wait_for_election(150.0)  # the leader is alive
     state.deadline_ms = 210.0
     assert sent(state.tick(210.0)) == asked
 
@@ -301,6 +303,33 @@ def test_a_follower_stops_its_node_rather_than_give_up_its_snapshot() -> None:
         assert isinstance(asked, Fetch)
         effects = state.fetched(FetchAnswer(OK, 9, 2, asked, **each), 1.0)  # type: ignore[arg-type]
         assert [type(effect) for effect in effects] == [Halt], each
+
+
+def test_a_snapshot_is_read_from_the_leader_that_named_it_and_no_longer() -> None:
+    def reading() -> RaftState:
+        state = replica(Election(4, leader=2))
+        _, asked = sent(state.stored(0, 0.0))[0]
+        assert isinstance(asked, Fetch)
+        assert state.fetched(FetchAnswer(OK, 4, 2, asked, snapshot=(3, 18)), 1.0) == [ReadSnapshot(2, (3, 18))]
+        assert state.reads((3, 18))
+        assert not state.reads((3, 19))
+        return state
+
+    assert reading().snapshot_read(18) == [Committed(18), Sync()]
+    another, none, again, failed = (reading() for _ in range(4))
+    another.begin(BeginEpoch(5, 3), 2.0)
+    none.tick(500.0)
+    again.tick(500.0)
+    again.begin(BeginEpoch(4, 2), 501.0)
+    assert (another.role, none.role, again.role) == (Role.FOLLOWER, Role.PROSPECTIVE, Role.FOLLOWER)
+    failed.snapshot_failed(2.0)
+    for state in (another, none, again, failed):
+        assert not state.reads((3, 18))
+        assert state.snapshot_read(18) == []
+        deadline_ms = state.deadline_ms
+        state.snapshot_piece(600.0)
+        state.snapshot_failed(600.0)
+        assert state.deadline_ms == deadline_ms
 
 
 def test_a_candidate_that_cannot_win_any_more_waits_before_it_asks_again() -> None:

@@ -92,7 +92,7 @@ def test_a_replica_without_a_leader_waits_one_to_two_election_timeouts(share: fl
 def test_a_follower_waits_the_time_of_a_fetch_after_each_answer_of_its_leader() -> None:
     state = following(now_ms=10)
     assert state.deadline_ms == 10 + FETCH_MS
-    state.fetched(FetchAnswer(OK, 4, 2, asked(state, 60.0)), 90.0)
+    state.fetched(FetchAnswer(OK, 4, 2, asked(state, 60.0), snapshot=(4, 7)), 90.0)
     assert state.deadline_ms == 90 + FETCH_MS
     state.snapshot_piece(130.0)
     assert state.deadline_ms == 130 + FETCH_MS

@@ -69,6 +69,7 @@ class RaftState:
         self._refused: set[int] = set()
         self._has_fetched = False
         self._asked: Fetch | None = None
+        self._reading: EpochEnd | None = None
         self.leader_committed = -1
         self._fetch_by_ms = now_ms
         self.role = self._first_role()
@@ -165,7 +166,7 @@ class RaftState:
 
     def _lose_leader(self, role: Role) -> list[Effect]:
         followed, self.role = self.role is Role.FOLLOWER, role
-        self._asked = None
+        self._asked = self._reading = None
         return [LeaderChanged(None, self.epoch)] if followed else []
 
     def _campaign(self, now_ms: float) -> list[Effect]:
@@ -272,14 +273,14 @@ class RaftState:
         if leader is not None and leader != self._me:
             return effects + self._follow(now_ms)
         self.role = Role.UNATTACHED
-        self._asked = None
+        self._asked = self._reading = None
         self._wait_for_election(now_ms)
         return effects
 
     def _follow(self, now_ms: float) -> list[Effect]:
         self.role = Role.FOLLOWER
         self._has_fetched = False
-        self._asked = None
+        self._asked = self._reading = None
         self.leader_committed = -1
         self._wait_for_election(now_ms)
         return [Sync()]
@@ -392,25 +393,36 @@ class RaftState:
             if answer.snapshot[1] < self._known_committed:
                 return self._halt(answer.snapshot[1])
             assert self.election.leader is not None
+            self._reading = answer.snapshot
             return [ReadSnapshot(self.election.leader, answer.snapshot)]
         self._has_fetched = True
         self.leader_committed = answer.high_watermark
         return [Append(answer.batches)] if answer.batches else [Sync()]
 
+    def reads(self, snapshot: EpochEnd) -> bool:
+        """Whether the node reads this snapshot of its leader. If it does not, a piece of it is dropped: see below."""
+        # The leader of epoch 2 sends the last piece -> the node follows the leader of epoch 3, fetches from it and acknowledges records -> the
+        # piece arrives: the snapshot would take the place of these records.
+        return self._reading == snapshot
+
     def snapshot_piece(self, now_ms: float) -> None:
         """The leader has sent a piece of a snapshot, so it is alive."""
-        if self.role is Role.FOLLOWER:
+        if self._reading is not None:
             self._wait_for_election(now_ms)
 
     def snapshot_failed(self, now_ms: float) -> None:
         """The snapshot could not be read: another node leads, or the leader has a newer snapshot. `tick` fetches again soon."""
-        if self.role is Role.FOLLOWER:
+        if self._reading is not None:
+            self._reading = None
             self._asked = Fetch(self.epoch, self._me, self._log.end_offset, self._log.last_epoch)
             self.deadline_ms = now_ms + RETRY_MS
 
     def snapshot_read(self, end_offset: int) -> list[Effect]:
         """The log begins behind a snapshot of everything below `end_offset`."""
-        return [*self._raise_high_watermark(end_offset), Sync()] if self.role is Role.FOLLOWER else []
+        if self._reading is None:
+            return []
+        self._reading = None
+        return [*self._raise_high_watermark(end_offset), Sync()]
 
     def _truncate(self, epoch: int, end_offset: int) -> list[Effect]:
         log = self._log
