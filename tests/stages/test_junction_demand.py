@@ -123,3 +123,17 @@ def test_a_junction_asks_for_what_its_outputs_can_take(timeless: ActorSystem, na
     probes.send(0, element)
     assert probes.asked == [after_an_element]
     probes.close()
+
+
+@pytest.mark.parametrize("make", [lambda: Zip(), lambda: ZipAll(None, None)])
+def test_an_input_that_is_ahead_is_asked_for_what_is_missing_of_new_demand(
+    timeless: ActorSystem, make: Callable[[], Any]
+) -> None:
+    probes = Probes(timeless, make())
+    probes.request(10)
+    probes.send(0, 1, 2, 3)
+    assert probes.asked == [7, 10]
+    probes.request(90)
+    assert probes.asked[1] == 100
+    assert probes.asked[0] >= 97, "with the three that lie there it has a hundred"
+    probes.close()
