@@ -40,6 +40,8 @@ class Control:
         """The name of the graph, or of the source, and the consumer group; known when the source runs."""
         self.run: Callable[[], Run | None] | None = None
         """Returns the run while there is one; known when the run is built."""
+        self.is_draining = False
+        """`drain_and_shutdown` was called: the consumer stays until the records in flight are committed or the run has ended."""
         self._tell: Callable[[Any], None] | None = None
         self._complete: Callable[[], None] | None = None
         self._early: list[Any] = []  # messages from before the stage started
@@ -86,7 +88,8 @@ class Control:
         topology's graph needs none.
 
         Raises the stream's error, or else the error of the last commit; TimeoutError after `timeout` (seconds, a timedelta or a
-        text; None: no limit) for all of it."""
+        text; None: no limit) for all of it. The limit of `close_timeout_ms` begins when the stream has ended."""
+        self.is_draining = True
         self.stop()
         completion = completion or self.completion
         deadline = None if timeout is None else time.monotonic() + timeout_s(timeout)

@@ -12,6 +12,9 @@ from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.pausing import Limits
 from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
+
+KEY = TopicPartition("t", 0)
 
 
 class NothingToCommit:
@@ -30,7 +33,7 @@ class Timer:
 class Consumer:
     """An Ending whose time stands still until the test moves it."""
 
-    def __init__(self, commits):
+    def __init__(self, commits, *, in_flight=False, drains=False):
         self.now_ms = 0.0
         self.closed = []
         self.looks = []
@@ -48,7 +51,10 @@ class Consumer:
             apart=False,
         )
         self.ending = Ending(shared, NothingToCommit(), StreamFuture(), self.closed.append, self.looks.append)
-        self.ending.begin(StageEnded(None, False), without_deadline=False)
+        if in_flight:
+            shared.tracker.assigned([KEY], 1)
+            shared.tracker.delivered(KEY, 1, 5)
+        self.ending.begin(StageEnded(None), without_deadline=drains)
 
 
 def test_a_consumer_with_nothing_in_flight_closes_at_once():
@@ -69,3 +75,22 @@ def test_no_consumer_waits_beyond_its_deadline(commits):
     consumer.now_ms = 1_001
     consumer.ending.try_to_stop()
     assert None in consumer.closed
+
+
+def test_records_that_are_late_when_a_consumer_closes_are_named(caplog):
+    consumer = Consumer(Commits.MARKS, in_flight=True)
+    assert consumer.closed == []
+    consumer.now_ms = 1_001
+    consumer.ending.try_to_stop()
+    assert consumer.closed == [None]
+    assert "group g: records of t-0 were in flight 1000 ms after the stream was stopped" in caplog.text
+
+
+def test_a_drained_consumer_waits_for_its_run_and_no_longer(caplog):
+    consumer = Consumer(Commits.MARKS, in_flight=True, drains=True)
+    consumer.now_ms = 1_000_000
+    consumer.ending.try_to_stop()
+    assert consumer.closed == []
+    consumer.ending.on_run_ended()
+    assert consumer.closed == [None]
+    assert not caplog.text

@@ -199,7 +199,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._finish(error)
 
     def _on_stage_ended(self, message: StageEnded) -> None:
-        self._ending.begin(message, without_deadline=self._new is not None)
+        self._ending.begin(message, without_deadline=self._new is not None or message.drains)
 
     def _on_run_ended(self, _: RunEnded) -> None:
         self._ending.on_run_ended()

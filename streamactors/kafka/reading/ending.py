@@ -2,12 +2,15 @@
 
     stage ended ──► nothing in flight, the run has ended, or the deadline has passed ──► last commit ──► closed
 
+There is no deadline while a bounded read has delivered everything, or the control drains: the last records may need any time, and the run
+ends with them.
 Where a transaction commits the positions, the consumer stays until the run has ended, though nothing is in flight: the last commit needs
 its group membership, also when it only moves positions to a new assignment.
 Owner: the consumer actor. Rebalances are served while it waits."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +21,8 @@ from streamactors.kafka.reading.commits import COMMIT_RETRY_MS, ConsumerCommits
 from streamactors.kafka.reading.messages import Commits, StageEnded
 from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 OVERDUE_AFTER_MS = 500.0
 """How long after its deadline the end of a consumer that stands in a call of librdkafka is waited for."""
@@ -47,6 +52,7 @@ class Ending:
         self._finish = finish
         self._look_later = look_later
         self._deadline: Any = None
+        self._failed = False
         self.run_ended = False
 
     def begin(self, message: StageEnded, *, without_deadline: bool) -> None:
@@ -55,6 +61,7 @@ class Ending:
         shared.state.feed_gone(message.feed)
         shared.stopping = True
         wait_ms = shared.settings.close_timeout_ms
+        self._failed = message.failed
         if message.failed:
             wait_ms = min(wait_ms, AFTER_FAILURE_MS)
         shared.stop_by = math.inf if without_deadline else shared.now_ms() + wait_ms
@@ -83,6 +90,8 @@ class Ending:
         if in_time and not self.run_ended and needed:
             self._look_later(shared.settings.poll_interval_ms)  # rebalances are served meanwhile
             return
+        if not self._failed and not self.run_ended and (late := tracker.in_flight()):
+            self._say_late(late)
         left = tracker.to_commit()
         try:
             committed = self._commits.commit(left)
@@ -95,6 +104,16 @@ class Ending:
             self._look_later(COMMIT_RETRY_MS)
         else:
             self._finish(self._too_late(left))
+
+    def _say_late(self, late: set[TopicPartition]) -> None:
+        settings = self._shared.settings
+        _log.warning(
+            "group %s: records of %s were in flight %d ms after the stream was stopped; they are not committed, and the next run reads them "
+            "again. Raise close_timeout_ms if they need longer",
+            settings.group_id,
+            ", ".join(map(str, sorted(late)[:5])),
+            settings.close_timeout_ms,
+        )
 
     def _too_late(self, left: dict[TopicPartition, int]) -> CommitTimeout:
         settings = self._shared.settings

@@ -66,12 +66,14 @@ class StartAt:
 
 @dataclass(frozen=True, slots=True)
 class StageEnded:
-    """A source takes no more records. Those in flight may still become done, unless the stream has `failed`.
+    """A source takes no more records. Those in flight may still become done, unless the stream has `failed`. `drains`: the consumer waits for them
+    without a limit, because a bounded read has delivered everything, or because the control drains.
 
     `feed`: the feed of the source. A partitioned source names itself: its feeds end with their assignments."""
 
     feed: Any
     failed: bool = False
+    drains: bool = False
 
 
 @dataclass(frozen=True, slots=True)

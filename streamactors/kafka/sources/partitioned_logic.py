@@ -226,7 +226,7 @@ class PartitionedSourceLogic(ConsumerLogic):
         self._ending = True
         for sub in self._subs.values():
             sub.close(self._failure)
-        self.consumer.tell(StageEnded(self, self._failure is not None))
+        self.consumer.tell(StageEnded(self, self._failure is not None, self._all_read or self.control.is_draining))
 
     def snapshot_state(self) -> str:
         return f"{len(self._assigned)} partitions assigned, {len(self._waiting)} sources to hand out"

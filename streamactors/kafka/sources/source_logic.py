@@ -197,7 +197,9 @@ class ConsumerSourceLogic(ConsumerLogic):
         self._feed.clear()
         if self._has_owner and not self.consumer.started:
             self.control.is_shutdown.try_complete(None)
-        self.consumer.tell(StageEnded(self._feed, self._failure is not None))
+        self.consumer.tell(
+            StageEnded(self._feed, self._failure is not None, self._ends is not None or self.control.is_draining)
+        )
 
     def snapshot_state(self) -> str:
         topics = self._plan.subscription

@@ -133,8 +133,9 @@ def test_a_stream_that_waits_for_a_thread_of_the_pool_is_told_apart_from_those_t
             leave.set()
             for done in (*holding, third):
                 done.result(30)
-    assert sorted(stall.cause.name for stall in found) == ["BLOCKED", "BLOCKED", "POOL"]
-    assert "2 threads" in str(next(stall for stall in found if stall.cause is Cause.POOL))
+    first = found[:3]  # a slow machine may stand still again before the end
+    assert sorted(stall.cause.name for stall in first) == ["BLOCKED", "BLOCKED", "POOL"]
+    assert "2 threads" in str(next(stall for stall in first if stall.cause is Cause.POOL))
 
 
 def test_a_stream_that_moves_is_left_alone_and_one_that_moves_again_is_forgotten(system, clock):
