@@ -274,6 +274,9 @@ def test_a_task_that_takes_longer_than_its_transaction_may_says_which_property_t
         try:
             assert writer.open() is None
             writer.write([ProducerRecord("out", b"1")])
+            writer._producer.call(writer._producer.flush).result(
+                30
+            )  # the broker's transaction begins with the first record there
             clock.advance("75s")
             with pytest.raises(
                 ProducerFailed, match=r"g-in-0: .* the transaction lasted longer than transaction\.timeout\.ms"
