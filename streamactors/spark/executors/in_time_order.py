@@ -77,7 +77,8 @@ class _Head:
         for rows in stepped(part.key, offset, part.start):  # held by the range before
             self.rows.extend(_checked(rows))
         for _ in range(rows_taken):
-            self.rows.popleft()
+            if self.rows and self.rows[0].context.offset == offset:  # with skip_lost the record itself may be gone
+                self.rows.popleft()
         self._chunks = stepped(part.key, part.start, part.end)
 
     def fill(self) -> bool:

@@ -163,6 +163,34 @@ def test_a_partition_waits_for_the_other_topic_and_stops_within_a_record() -> No
         assert found == whole
 
 
+def test_a_record_that_is_gone_takes_no_rows_of_the_next_record_with_it() -> None:
+    # fail_on_data_loss=False: one row of offset 2 was taken, then retention deleted it; the first row of offset 3 was dropped in its place
+    a, b = TopicPartition("a", 0), TopicPartition("b", 0)
+    kept = {a: [0, 1, 2, 3], b: [0]}
+    times = {a: [10, 20, 30, 40], b: [25]}
+
+    def stepped(key: TopicPartition, start: int, end: int) -> Any:  # two rows of each record that is still there
+        for offset in range(start, end):
+            if offset in kept[key]:
+                context = RecordContext(key.topic, 0, offset)
+                yield [Record("k", n, times[key][offset] + n, context=context) for n in (0, 8)]
+
+    def run(starts: tuple[int, int], done: bool) -> list[tuple[str, int]]:
+        parts = [PartitionRange(a, starts[0], 4, done), PartitionRange(b, starts[1], 1, done)]
+        joint = JointInput(parts, entries, stepped)
+        rows = [(row.context.topic, row.timestamp) for chunk in joint for row in chunk]
+        entries.update({(change.store, change.key): change.value for change in joint.changes()})
+        return rows
+
+    for later in ([3], []):
+        kept[a] = [0, 1, 2, 3]
+        entries: Any = {}
+        assert run((0, 0), done=False)[-3:] == [("a", 28), ("a", 30), ("b", 33)]
+        kept[a] = later
+        left = run((4, 1), done=True)
+        assert left == [row for offset in later for row in (("a", times[a][offset]), ("a", times[a][offset] + 8))]
+
+
 def test_a_row_without_context_is_refused() -> None:
     parts = [PartitionRange(TopicPartition(topic, 0), 0, 1, True) for topic in "ab"]
     joint = JointInput(parts, {}, lambda key, start, end: iter([[Record("k", 1, 5)]] * (end - start)))
