@@ -108,6 +108,7 @@ def test_a_refusal_has_its_error_and_what_was_asked(package: str, key: int, data
         return
     answer = answer_of(api, version, request.frame)
     assert set(scalars(answer, answer_struct, frozenset(["error_code"]))) <= {code, 0}
+    assert set(scalars(answer, answer_struct, frozenset(["throttle_time_ms"]))) <= {0}
     asked, named = set(scalars(request.message, asked_struct)), set(scalars(answer, answer_struct, IDENTITIES))
     assert named <= asked | {"", None, -1}
     if named - {"", None}:

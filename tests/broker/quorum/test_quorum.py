@@ -291,7 +291,7 @@ def test_the_last_piece_of_an_earlier_leaders_snapshot_changes_nothing(tmp_path:
     quorum.asked(BeginEpoch(4, 2), lambda _: None)
     quorum.answered(2, FetchAnswer(ErrorCode.NONE, 4, 2, sent[-1][1], snapshot=(3, 18)))
     target, piece = sent[-1]
-    assert (target, piece) == (2, FetchSnapshot(4, 1, (3, 18)))
+    assert (target, piece) == (2, FetchSnapshot(4, 1, (3, 18), 0))
     quorum.asked(BeginEpoch(5, 3), lambda _: None)
     target, fetch = sent[-1]
     assert (target, fetch.offset) == (3, 0)

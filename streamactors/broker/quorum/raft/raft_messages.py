@@ -76,7 +76,7 @@ class FetchSnapshot:
     epoch: int
     replica: int
     snapshot: EpochEnd
-    position: int = 0
+    position: int
 
 
 @dataclass(frozen=True, slots=True)
