@@ -14,37 +14,25 @@ from streamactors.broker.controller_apis.api01_fetch import handle, refuse
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import NOT_TOLD, Fetch, FetchAnswer
 from streamactors.broker.requests.api import LATER
+from tests.broker.controller_apis.asked import Asked
 
 DIRECTORY = uuid.UUID(int=9)
 FETCH = Fetch(4, 7, 10, 3)
 
 
-class Asked:
-    """A request, and what the controller was asked."""
-
-    def __init__(self, version: int, *, cluster: str | None = "c", topics: Any = None) -> None:
-        partition = SimpleNamespace(
-            current_leader_epoch=4,
-            fetch_offset=10,
-            last_fetched_epoch=3,
-            high_watermark=8,
-            replica_directory_id=DIRECTORY,
-        )
-        self.version = version
-        self.message = SimpleNamespace(
-            cluster_id=cluster,
-            topics=[SimpleNamespace(topic_id=TOPIC_ID, partitions=[partition])] if topics is None else topics,
-            replica_state=SimpleNamespace(replica_id=7),
-            replica_id=5,
-            max_wait_ms=500,
-        )
-        self.submitted: list[tuple[Any, Any]] = []
-        controller = SimpleNamespace(submit=lambda command, reply: self.submitted.append((command, reply)))
-        self.node = SimpleNamespace(cluster_id="c", controller=controller)
-        self.answers: list[Any] = []
-
-    def answer_with(self, make: Any) -> Any:
-        return lambda answer: self.answers.append(make(answer))
+def fetch(version: int, *, cluster: str | None = "c", topics: Any = None) -> Any:
+    """Return a Fetch of the metadata log."""
+    partition = SimpleNamespace(
+        current_leader_epoch=4, fetch_offset=10, last_fetched_epoch=3, high_watermark=8, replica_directory_id=DIRECTORY
+    )
+    return Asked(
+        version,
+        cluster_id=cluster,
+        topics=[SimpleNamespace(topic_id=TOPIC_ID, partitions=[partition])] if topics is None else topics,
+        replica_state=SimpleNamespace(replica_id=7),
+        replica_id=5,
+        max_wait_ms=500,
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,7 +47,7 @@ class Asked:
     ],
 )
 def test_a_version_says_what_it_has(version: int, replica: int, directory: Any, high_watermark: int) -> None:
-    asked: Any = Asked(version)
+    asked = fetch(version)
     assert handle(asked) is LATER
     ((command, _),) = asked.submitted
     assert command.request == Fetch(4, replica, 10, 3, high_watermark, 500)
@@ -71,7 +59,7 @@ def test_an_answer_has_the_leader_and_from_version_16_on_its_address(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(api01_fetch, "node_endpoints", lambda node, leader: f"addresses of {leader}")
-    asked: Any = Asked(version)
+    asked = fetch(version)
     handle(asked)
     ((_, reply),) = asked.submitted
     reply(FetchAnswer(ErrorCode.NONE, 4, 1, FETCH, batches=(b"ab", b"c"), high_watermark=9, log_start=2))
@@ -92,9 +80,9 @@ def test_an_answer_has_the_leader_and_from_version_16_on_its_address(
 
 
 def test_a_node_of_another_cluster_is_refused_and_one_that_names_none_is_not() -> None:
-    asked: Any = Asked(17, cluster="other")
+    asked = fetch(17, cluster="other")
     assert handle(asked)["error_code"] == ErrorCode.INCONSISTENT_CLUSTER_ID  # type: ignore[call-overload,index]
-    assert handle(Asked(17, cluster=None)) is LATER  # type: ignore[arg-type]
+    assert handle(fetch(17, cluster=None)) is LATER
     assert refuse(asked, ErrorCode.INVALID_REQUEST)["error_code"] == ErrorCode.INVALID_REQUEST
 
 
@@ -109,6 +97,6 @@ def test_a_node_of_another_cluster_is_refused_and_one_that_names_none_is_not() -
     ],
 )
 def test_anything_but_the_one_partition_of_the_log_is_refused(topics: Any) -> None:
-    asked: Any = Asked(17, topics=topics)
+    asked = fetch(17, topics=topics)
     assert handle(asked)["error_code"] == ErrorCode.UNKNOWN_TOPIC_ID  # type: ignore[call-overload,index]
     assert asked.submitted == []
