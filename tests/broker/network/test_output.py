@@ -91,6 +91,7 @@ def test_a_file_that_is_too_short_is_an_error(tmp_path: Path, pair: tuple[socket
         output.flush()
     output.discard()
     assert region.released
+    assert output.size == 0
 
 
 class Taking:

@@ -43,8 +43,9 @@ class VirtualTimer:
         self.call = None
 
     def fire(self) -> None:
-        if self.call is not None:
-            self.call()
+        call, self.call = self.call, None
+        if call is not None:
+            call()
 
 
 class Timers:
@@ -52,11 +53,14 @@ class Timers:
 
     def __init__(self, world: Scheduler) -> None:
         self.world = world
-        self.set = 0
+        self.set: list[VirtualTimer] = []
+
+    def under_way(self, call: Callable[[], object]) -> int:
+        return sum(each.call == call for each in self.set)
 
     def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Any:
-        self.set += 1
         timer = VirtualTimer(fn)
+        self.set.append(timer)
         self.world.later(delay_ms, timer.fire)
         return timer
 
@@ -183,7 +187,7 @@ def test_the_only_voter_leads_at_once_and_what_it_appends_is_committed(tmp_path:
     assert one.high_watermark == 1  # the record with which the epoch began
     assert write(one, "a") == 1
     assert (one.high_watermark, one.features()) == (2, {"a"})
-    assert one.timers.set == 0  # it has nobody to watch, so it never wakes up
+    assert not one.timers.set  # it has nobody to watch, so it never wakes up
     world.close()
 
 
@@ -226,6 +230,7 @@ def test_three_elect_one_and_all_get_its_records(tmp_path: Path, seed: int) -> N
         assert each.features() == {"a"}
         assert each.quorum is not None
         assert each.quorum.leader == leader.number
+        assert each.timers.under_way(each.quorum._tick) == 1
     world.close()
 
 
