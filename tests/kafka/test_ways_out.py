@@ -131,6 +131,30 @@ def test_a_topic_that_this_process_creates_while_the_producer_runs_is_not_said(c
     cluster.delete_topic("g-counts-changelog")
 
 
+def test_a_topic_that_the_broker_creates_late_is_said(caplog):
+    later, existing = [], []
+    created = created_topics.CreatedTopics("b:9092", lambda ms, fn: later.append((ms, fn)), lambda: existing)
+    created.start(["payments"])
+    created.sent("paymetns")
+    for _ in range(2):
+        later[-1][1]()
+    assert not caplog.records
+    existing.append("paymetns")
+    later[-1][1]()
+    assert [record.args[0] for record in caplog.records] == ["paymetns"]
+    assert [ms for ms, _ in later] == [1_000, 2_000, 4_000]
+
+
+def test_a_topic_that_is_never_created_is_looked_for_a_few_times():
+    later = []
+    created = created_topics.CreatedTopics("b:9092", lambda ms, fn: later.append(fn), list)
+    created.start(["payments"])
+    created.sent("paymetns")
+    for looked in range(created_topics.LOOKS):
+        later[looked]()
+    assert len(later) == created_topics.LOOKS
+
+
 def test_a_sink_that_runs_on_says_it_too(producer_settings, system, monkeypatch, caplog, wait_for):
     monkeypatch.setattr(created_topics, "NEW_TOPIC_MS", 50)
     queue, stored = Source.queue(9).to_mat(Producer.plain_sink(producer_settings), Keep.both).run(system)

@@ -16,7 +16,8 @@ from streamactors.kafka.client.connection import ck, did_you_mean
 made_here: Final[set[str]] = set()
 """Topics that this process has created by name, such as changelogs; the broker's own creation is what is worth a warning."""
 NEW_TOPIC_MS: Final = 1_000
-"""How long after its first record the broker knows a topic that it creates."""
+"""How long after its first record the broker knows a topic that it creates, as a rule. Each further look comes after twice the time."""
+LOOKS: Final = 10
 _log = logging.getLogger("streamactors.kafka")
 
 
@@ -44,19 +45,24 @@ class CreatedTopics:
             return
         self._told.add(topic)
         self._new.add(topic)
-        with contextlib.suppress(DispatcherStopped):  # the producer is closed, and refuses the record itself
-            self._later(NEW_TOPIC_MS, self.look)
+        self._look_later(0)
 
-    def look(self) -> None:
-        """Warn of the new topics that the broker has created by now."""
+    def _look_later(self, looks: int) -> None:
+        with contextlib.suppress(DispatcherStopped):  # the producer is closed, and refuses the record itself
+            self._later(NEW_TOPIC_MS << looks, lambda: self.look(looks + 1))
+
+    def look(self, looks: int = LOOKS) -> None:
+        """Warn of the new topics that the broker has created by now. Look again later for others, unless this is the last look."""
         if not self._new:
             return
         try:
             existing = self._existing()
         except ck.KafkaException:
-            return  # no broker answers; the producer's own errors say so
+            existing = ()  # no broker answers; the producer's own errors say so
         found = self._new.intersection(existing)
         self._new -= found
+        if self._new and looks < LOOKS:
+            self._look_later(looks)
         for topic in sorted(found - made_here):
             meant = did_you_mean(topic, self._known or ()).removesuffix(" or ")
             _log.warning(
