@@ -313,6 +313,7 @@ def test_a_snapshot_is_read_from_the_leader_that_named_it_and_no_longer() -> Non
         assert state.fetched(FetchAnswer(OK, 4, 2, asked, snapshot=(3, 18)), 1.0) == [ReadSnapshot(2, (3, 18))]
         assert state.reads((3, 18))
         assert not state.reads((3, 19))
+        assert state.stored(0, 1.5) == [], "nothing is asked for while the snapshot is read"
         return state
 
     assert reading().snapshot_read(18) == [Committed(18), Sync()]

@@ -369,6 +369,8 @@ class RaftState:
             return self._commit(now_ms)
         if self.role is not Role.FOLLOWER or self._asked is not None or end_offset != self._log.end_offset:
             return []
+        if self._reading is not None:
+            return []  # a second question would have the same snapshot read again, and installed on top of later records
         return [*self._raise_high_watermark(min(self.leader_committed, end_offset)), *self._fetch(now_ms)]
 
     def _fetch(self, now_ms: float) -> list[Effect]:
