@@ -232,7 +232,8 @@ def test_the_quorum_goes_on_while_a_node_makes_the_folders_of_many_partitions(
         wait_until(lambda: len(holding) > 0, "the leader makes the folders")
         assert [cluster.on_controller(node, lambda: "serves") for node in cluster.nodes] == ["serves"] * 3
         held.set()
-        assert client.receive()[1].topics[0].error_code == 0
+        # beside load another node may be elected for another reason; the request is sent again
+        assert client.receive()[1].topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
         cluster.await_topic("many")
         assert create(client, "after").error_code == 0
 
