@@ -14,7 +14,6 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,7 +101,7 @@ def metrics(secret: str) -> bool:
 
 def queries(secret: str) -> bool:
     stores: Any = SimpleNamespace(names=[])
-    with ThreadingHTTPServer(("127.0.0.1", 0), query_server._handler(stores, "right")) as server:
+    with query_server._Server(("127.0.0.1", 0), query_server._handler(stores, "right")) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
