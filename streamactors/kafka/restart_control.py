@@ -69,6 +69,7 @@ class RestartControl(Control):
             current.is_shutdown.add_done_callback(self._closed)
 
     def _stop(self, control: Control) -> None:
+        control.is_draining = self.is_draining
         control.stop()
         control.is_shutdown.add_done_callback(self._closed)
 

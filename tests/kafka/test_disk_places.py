@@ -126,5 +126,5 @@ def test_a_standby_copy_that_follows_a_changelog_while_it_is_made_again_begins_a
     log.make()
     log.put(new=b"1")
     copied(standby, wait_for, ({"new"}, 1))
-    assert standby.lag(0) <= 1
+    assert 0 <= standby.lag(0) <= 1
     standby.close()

@@ -94,3 +94,15 @@ def test_a_drained_consumer_waits_for_its_run_and_no_longer(caplog):
     consumer.ending.on_run_ended()
     assert consumer.closed == [None]
     assert not caplog.text
+
+
+def test_the_last_commit_of_a_drained_consumer_has_its_deadline_when_the_run_has_ended():
+    consumer = Consumer(Commits.MARKS, in_flight=True, drains=True)
+    consumer.ending._commits.commit = lambda offsets: False  # no broker takes it
+    consumer.now_ms = 5_000
+    consumer.ending.on_run_ended()
+    assert consumer.closed == []
+    consumer.now_ms = 6_001
+    consumer.ending.try_to_stop()
+    (error,) = consumer.closed
+    assert "not committed in 1000 ms after the stream's end" in str(error)

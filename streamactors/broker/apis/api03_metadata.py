@@ -6,8 +6,8 @@ Authorised: DESCRIBE of each TOPIC; CREATE CLUSTER or CREATE of the TOPIC to cre
 Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
 LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND.
 A missing topic is UNKNOWN_TOPIC_OR_PARTITION in the answer to the request that creates it; the client retries.
-Differs from Apache Kafka: partitions are in order; a leader is not named at whose address nobody listened when this follower connected, or with
-controller.fence.closed.connections one that has closed its connection to this follower."""
+Differs from Apache Kafka: partitions are in order; a follower does not name a leader that has refused its connection, and with
+controller.fence.closed.connections one that has closed it."""
 
 from __future__ import annotations
 

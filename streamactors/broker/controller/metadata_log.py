@@ -359,7 +359,8 @@ def newest_snapshot(log: PartitionLog) -> EpochEnd | None:
 
 
 def has_news(log: PartitionLog, image: MetadataImage) -> bool:
-    """Whether a snapshot of the image would have more records than the newest one. The log may not know the epochs before that one's end."""
+    """Whether a snapshot of the image would have more records than the newest one. An image that ends before the newest snapshot has none: the log may
+    not know the epoch of its last record."""
     snapshot = newest_snapshot(log)
     return image.offset >= max(log.log_start_offset, 0 if snapshot is None else snapshot[1])
 

@@ -109,7 +109,7 @@ class ReplicaFetcher:
         self._backoff_ms = 0.0
         self._stopped = False
         self.lost = False  # the leader has closed or refused a connection, and has not answered since
-        self.refused = False  # nobody listened at the leader's address, and it has not answered since
+        self.refused = False  # the leader's address has refused the connection, and the leader has not answered since
 
     def follow(self, partition: HostedPartition) -> None:
         """Copy a partition, in its current leader epoch."""

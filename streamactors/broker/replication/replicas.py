@@ -97,7 +97,7 @@ class Replicas:
 
     @property
     def refusing_leaders(self) -> list[int]:
-        """Those of them at whose address nobody listened."""
+        """The brokers that have refused the connection over which this broker copies their partitions, and have not answered since."""
         return [leader for leader, fetcher in self._fetchers.items() if fetcher.refused]
 
     def _changed(self, delta: ImageDelta) -> None:

@@ -2,8 +2,8 @@
 
     stage ended ──► nothing in flight, the run has ended, or the deadline has passed ──► last commit ──► closed
 
-There is no deadline while a bounded read has delivered everything, or the control drains: the last records may need any time, and the run
-ends with them.
+When a bounded read has delivered everything, or the control drains, the deadline begins when the run has ended: the last records may need
+any time, and the run ends with them.
 Where a transaction commits the positions, the consumer stays until the run has ended, though nothing is in flight: the last commit needs
 its group membership, also when it only moves positions to a new assignment.
 Owner: the consumer actor. Rebalances are served while it waits."""
@@ -76,8 +76,15 @@ class Ending:
     def on_run_ended(self) -> None:
         """Every stage of the run has stopped."""
         self.run_ended = True
-        if self._shared.stopping:
-            self.try_to_stop()
+        shared = self._shared
+        if not shared.stopping:
+            return
+        if shared.stop_by == math.inf:  # nothing is waited for any more but the last commit
+            wait_ms = shared.settings.close_timeout_ms
+            shared.stop_by = shared.now_ms() + wait_ms
+            self.cancel()
+            self._deadline = shared.call_later(wait_ms + OVERDUE_AFTER_MS, self._overdue)
+        self.try_to_stop()
 
     def try_to_stop(self) -> None:
         """Commit what is done and close, unless records are in flight that may still become done."""

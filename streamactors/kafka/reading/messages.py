@@ -67,7 +67,8 @@ class StartAt:
 @dataclass(frozen=True, slots=True)
 class StageEnded:
     """A source takes no more records. Those in flight may still become done, unless the stream has `failed`. `drains`: the consumer waits for them
-    without a limit, because a bounded read has delivered everything, or because the control drains.
+    until the run has ended, because a bounded read has delivered everything, or because the control drains. A bounded read inside a stage such as
+    RestartSource does not: the next one needs its partitions.
 
     `feed`: the feed of the source. A partitioned source names itself: its feeds end with their assignments."""
 

@@ -16,7 +16,7 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.kafka.control import RUNNING, Control
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
-from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StartReading
+from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.shared import ReadingSource
 from streamactors.kafka.settings import ConsumerSettings
@@ -141,6 +141,13 @@ class ConsumerLogic(SourceLogic):
     def on_failed(self, error: BaseException) -> None:
         """The consumer has failed."""
         self.fail_stage(error)
+
+    def stage_ended(self, feed: Any, *, at_end: bool) -> StageEnded:
+        """Return the message that the stage has ended. `at_end`: a bounded read has delivered everything."""
+        failed = self._failure is not None
+        # Inside a RestartSource the run does not end with this source, and its next instance needs the partitions.
+        drains = self.control.is_draining or (at_end and not self.inside)
+        return StageEnded(feed, failed, drains and not failed)
 
     def end(self, _: object = None) -> None:
         """Complete the stage."""

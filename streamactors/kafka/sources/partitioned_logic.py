@@ -21,7 +21,7 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.user_code import blame
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.feed import PartitionFeed
-from streamactors.kafka.reading.messages import StageEnded, StartAt
+from streamactors.kafka.reading.messages import StartAt
 from streamactors.kafka.sources.consumer_link import ConsumerLink, ConsumerLogic
 from streamactors.kafka.sources.manual_offsets import checked_offsets
 from streamactors.kafka.sources.read_plan import ReadPlan
@@ -226,7 +226,7 @@ class PartitionedSourceLogic(ConsumerLogic):
         self._ending = True
         for sub in self._subs.values():
             sub.close(self._failure)
-        self.consumer.tell(StageEnded(self, self._failure is not None, self._all_read or self.control.is_draining))
+        self.consumer.tell(self.stage_ended(self, at_end=self._all_read))
 
     def snapshot_state(self) -> str:
         return f"{len(self._assigned)} partitions assigned, {len(self._waiting)} sources to hand out"

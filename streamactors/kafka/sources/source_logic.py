@@ -16,7 +16,7 @@ from streamactors.kafka.reading.assignment.start_positions import Offsets, Start
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.delivery import Delivery
 from streamactors.kafka.reading.feed import Feed
-from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded
+from streamactors.kafka.reading.messages import Commits, HoldBack
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.consumer_link import ConsumerLink, ConsumerLogic
 from streamactors.kafka.sources.lane import AHEAD, Lane
@@ -197,9 +197,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         self._feed.clear()
         if self._has_owner and not self.consumer.started:
             self.control.is_shutdown.try_complete(None)
-        self.consumer.tell(
-            StageEnded(self._feed, self._failure is not None, self._ends is not None or self.control.is_draining)
-        )
+        self.consumer.tell(self.stage_ended(self._feed, at_end=self._ends is not None))
 
     def snapshot_state(self) -> str:
         topics = self._plan.subscription

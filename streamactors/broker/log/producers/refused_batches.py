@@ -3,8 +3,9 @@
 Owner: the node, on the data plane's thread. Pure: no clock, no log. A producer sends up to five batches of a partition without waiting. The
 first one is refused for a moment, because the leader changes or too few replicas are in sync. When that is over, the next one of them arrives
 at a log that lacks the first one. It gets the error of the first one, and the producer sends both again in order. Apache Kafka answers
-OUT_OF_ORDER_SEQUENCE_NUMBER, or appends it if the log does not know the producer. librdkafka then begins a new epoch in all partitions, and
-writes twice what other partitions have but have not acknowledged; or it counts the first batch as written, which is lost."""
+OUT_OF_ORDER_SEQUENCE_NUMBER, or appends it if the log does not know the producer. After the error librdkafka begins a new epoch in all
+partitions, and sends again what other partitions have written but not acknowledged: it is there twice. After the append librdkafka counts the
+first batch as written: it is lost."""
 
 from __future__ import annotations
 

@@ -43,6 +43,8 @@ class Standby:
         self._partitions = 0
         self._steps = 0
         self._is_following = False  # the client reads what the disks lack
+        self._known_ends: dict[TopicPartition, int] = {}
+        """The high watermarks of the last fetches, also of a client that was closed because no broker answered."""
         self._ended: dict[TopicPartition, int] = {}
         """The end to which a partition was read. It is behind the marker of the last transaction, and so behind the last entry."""
 
@@ -101,8 +103,10 @@ class Standby:
         markers of transactions are among them."""
         disk = self._disks[number]
         keys = {TopicPartition(topic, number): disk.offset(store) for store, topic in self._topics.items()}
-        ends = {} if self._client is None else self._client.known_ends(keys)
-        return max(ends.get(key, 0) - max(at, self._ended.get(key, 0), 0) for key, at in keys.items())
+        if self._client is not None:
+            self._known_ends.update(self._client.known_ends(keys))
+        ends = self._known_ends
+        return max(0, *(ends.get(key, 0) - max(at, self._ended.get(key, 0), 0) for key, at in keys.items()))
 
     def release(self, number: int) -> None:
         """A task is assigned to this instance: follow it no more."""

@@ -84,9 +84,9 @@ class _Server(ThreadingHTTPServer):
         """Serve a connection on a thread, unless there are too many."""
         now = time.monotonic()
         with self._lock:
-            for connection, since in self._open.items():
-                if since is not None and now - since > STRANGER_S:
-                    _end(connection)
+            for connection in [c for c, since in self._open.items() if since is not None and now - since > STRANGER_S]:
+                _end(connection)
+                del self._open[connection]
             full = len(self._open) >= MOST_CONNECTIONS
             if not full:
                 self._open[request] = now
