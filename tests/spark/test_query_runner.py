@@ -195,3 +195,22 @@ def test_a_first_batch_waits_until_the_query_is_known(rig: Rig) -> None:
     rig.runner.stop()
     assert rig.ends() is None
     assert seen == ["q"]
+
+
+def test_a_query_that_fails_while_its_session_stops_names_the_session(rig: Rig) -> None:
+    # Spark fails the query before `stop` of the session returns, with whatever it met first.
+    stops = threading.Event()
+    rig.spark.sparkContext._jsc = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=stops.is_set))
+
+    def fails(timeout: float) -> bool:
+        if stops.wait(timeout):
+            raise RuntimeError("Exception thrown in awaitResult: ")
+        return False
+
+    rig.query.awaitTermination = fails  # type: ignore[method-assign]
+    rig.runner.start()
+    assert rig.running.wait(60)
+    stops.set()
+    outcome = rig.ends()
+    assert isinstance(outcome, SparkQueryFailed)
+    assert "the Spark session was stopped while the query ran" in str(outcome)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from streamactors.spark.bridge.reader import FORMAT
 from streamactors.spark.errors import SparkQueryFailed
 from streamactors.spark.files import said_by_java
+from streamactors.spark.session.session import is_stopped
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -30,6 +31,7 @@ RETRIES: Final = 10
 LOOK_S: Final = 0.005
 """Between two triggers without records Spark rests for 10 ms."""
 
+_SESSION_STOPPED: Final = "the Spark session was stopped while the query ran; run the graph again with another session, it goes on at the checkpoint"
 SESSION_LOOK_S: Final = 1
 """A query asks so often whether its session has been stopped."""
 
@@ -181,18 +183,25 @@ class QueryRunner:
                     self._spark.sparkContext._jsc is None
                 ):  # without rows the query does not notice that its session was stopped
                     self._stop(query)
-                    raise SparkQueryFailed(
-                        "the Spark session was stopped while the query ran; run the graph again with another session, it goes on at the "
-                        "checkpoint"
-                    )
+                    raise SparkQueryFailed(_SESSION_STOPPED)
         except SparkQueryFailed:
             raise
         except Exception as raised:
+            if self._user_error is None and not self._stopping and self._session_is_stopped():
+                raise SparkQueryFailed(
+                    _SESSION_STOPPED
+                ) from raised  # a query may fail of it in many ways before it ends
             if NO_WORKER not in str(raised) or self._user_error is not None or self._stopping or attempt >= RETRIES:
                 raise
             _log.warning("Spark's Python process did not come up within its 10 s; the query is started again")
             return False
         return True
+
+    def _session_is_stopped(self) -> bool:
+        try:
+            return is_stopped(self._spark)
+        except Exception:  # noqa: BLE001  # the JVM has gone away, which has its own sentence
+            return False
 
     def frame(self, options: Mapping[str, str]) -> Any:
         """Return the streaming DataFrame whose batches are written."""

@@ -185,8 +185,14 @@ def check_session(spark: Any, over_connect: str | None = BRIDGE) -> None:
         raise SparkSetupError(f"{over_connect}; use a classic session: spark_session(master=…)")
     if not isinstance(spark, SparkSession):
         raise SparkSetupError(f"a SparkSession expected, got {type(spark).__name__}; spark_session() makes one")
-    if spark.sparkContext._jsc is None or spark.sparkContext._jsc.sc().isStopped():
+    if is_stopped(spark):
         raise SparkSetupError("the Spark session has been stopped; make another with spark_session()")
+
+
+def is_stopped(spark: Any) -> bool:
+    """True as soon as `stop` of a classic session has begun. Raises Py4JError if the JVM has gone away."""
+    context = spark.sparkContext._jsc
+    return context is None or bool(context.sc().isStopped())
 
 
 def register(spark: Any) -> None:
