@@ -44,6 +44,7 @@ CONFIG = {
     "offsets.topic.num.partitions": 2,
     "transaction.state.log.num.partitions": 2,
     "group.min.session.timeout.ms": 1_000,
+    "auto.create.topics.enable": False,  # a client of an earlier round may meet this cluster at the port that it knows
 }
 
 
