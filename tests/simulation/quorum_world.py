@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.simulation.memory_log import Snapshot
 from tests.simulation.quorum_node import TIMING, Node, Record, Rules, Violated
 from tests.simulation.scheduler import Scheduler
 
-__all__ = ["Rules", "Violated", "World"]
+__all__ = ["Rules", "Violated", "World", "first_violation"]
 
 FAULTS = ("crash", "crash", "crash", "start", "start", "start", "start", "apart", "apart", "heal", "resign", "everyone")
 
@@ -220,3 +221,13 @@ class World(Scheduler):
         if leaders[0].id not in leaders[0].state.voters:
             raise Violated(f"node {leaders[0].id} leads at the end without a vote")
         return self
+
+
+def first_violation(rules: type[Rules], seeds: Iterable[int], **faults: bool) -> int | None:
+    """Return the first seed at which the rules violate an invariant. `faults`: the options of `World`."""
+    for seed in seeds:
+        try:
+            World(seed, rules, **faults).play()
+        except (Violated, AssertionError):
+            return seed
+    return None

@@ -16,7 +16,7 @@ from streamactors.broker.quorum.raft.raft_effects import Effect, Sync
 from streamactors.broker.quorum.raft.raft_messages import Fetch, FetchAnswer, Vote
 from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import Role
-from tests.simulation.quorum_world import Rules, Violated, World
+from tests.simulation.quorum_world import Rules, Violated, World, first_violation
 
 QUICK = range(150)
 MANY = range(10_000)
@@ -173,15 +173,6 @@ STATES = [
 BROKEN = [VotesAreNotSynced, UnsyncedRecordsCount, *(type(each.__name__, (Rules,), {"state": each}) for each in STATES)]
 
 
-def first_violation(rules: type[Rules]) -> int | None:
-    for seed in UNTIL_FOUND:
-        try:
-            World(seed, rules).play()
-        except (Violated, AssertionError):
-            return seed
-    return None
-
-
 @pytest.mark.parametrize("rules", BROKEN, ids=lambda rules: rules.__name__)
 def test_a_broken_rule_is_found(rules: type[Rules]) -> None:
-    assert first_violation(rules) is not None
+    assert first_violation(rules, UNTIL_FOUND) is not None

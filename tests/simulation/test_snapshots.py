@@ -11,7 +11,7 @@ from streamactors.broker.quorum.raft.raft_effects import Effect, Sync
 from streamactors.broker.quorum.raft.raft_messages import EpochEnd, Fetch
 from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import Role
-from tests.simulation.quorum_world import Rules, Violated, World
+from tests.simulation.quorum_world import Rules, Violated, World, first_violation
 
 QUICK = range(60)
 MANY = range(10_000)
@@ -69,15 +69,6 @@ STATES = [AnyEpochBehindTheStart, InstallsALateSnapshot]
 BROKEN = [ForgetsTheEpochOfItsSnapshot, *(type(each.__name__, (Rules,), {"state": each}) for each in STATES)]
 
 
-def first_violation(rules: type[Rules]) -> int | None:
-    for seed in UNTIL_FOUND:
-        try:
-            World(seed, rules, snapshots=True).play()
-        except (Violated, AssertionError):
-            return seed
-    return None
-
-
 @pytest.mark.parametrize("rules", BROKEN, ids=lambda rules: rules.__name__)
 def test_a_broken_rule_is_found(rules: type[Rules]) -> None:
-    assert first_violation(rules) is not None
+    assert first_violation(rules, UNTIL_FOUND, snapshots=True) is not None

@@ -12,7 +12,7 @@ import pytest
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_effects import AppendVoters, Effect
 from streamactors.broker.quorum.raft.raft_state import RaftState
-from tests.simulation.quorum_world import Rules, Violated, World
+from tests.simulation.quorum_world import Rules, Violated, World, first_violation
 
 QUICK = range(30)
 MANY = range(10_000)
@@ -107,15 +107,6 @@ BROKEN = [
 ]
 
 
-def first_violation(rules: type[Rules]) -> int | None:
-    for seed in UNTIL_FOUND:
-        try:
-            World(seed, rules, changing=True).play()
-        except (Violated, AssertionError):
-            return seed
-    return None
-
-
 @pytest.mark.parametrize("rules", BROKEN, ids=lambda rules: rules.__name__)
 def test_a_broken_rule_is_found(rules: type[Rules]) -> None:
-    assert first_violation(rules) is not None
+    assert first_violation(rules, UNTIL_FOUND, changing=True) is not None

@@ -16,10 +16,10 @@ Brokers = Mapping[int, BrokerRegistration]
 def possible_leaders(node: Node) -> Brokers:
     """Return the brokers that clients may be sent to.
 
-    A broker at whose address nobody listens, as this follower has seen, has probably ended; with controller.fence.closed.connections one that
-    has closed its connection to this follower, too. Clients that lost it at the same moment ask here before another leader is elected. They ask
-    again soon if they hear of no leader. librdkafka asks again after a second if it hears of the dead one, and after another second if it hears
-    of the new leader at the moment when the dead broker is no longer there."""
+    A broker that has refused the connection of this follower has probably ended. With controller.fence.closed.connections, so has a broker that
+    has closed the connection. Clients that lost the broker at the same moment ask here before another leader is elected. They ask again soon if
+    they hear of no leader. If librdkafka hears of the dead leader, it asks again after a second; it loses another second if the answer with the
+    new leader is also the first one without the dead broker."""
     brokers = node.metadata.image.brokers
     replication = node.replication
     if replication is None:

@@ -48,7 +48,7 @@ def begins_anew(snapshot: EpochEnd, latest_epoch: int, end_offset: int) -> bool:
     """Whether a log that ends at `end_offset` must begin anew behind its newest snapshot, with the epoch of the snapshot.
 
     `latest_epoch` is the latest epoch that the log knows, -1 without one. Source: Kafka's truncateToLatestSnapshot."""
-    # The node stops while it installs a snapshot -> the log ends before the snapshot, or goes on in an epoch that ended before it.
+    # The node stops while it installs a snapshot -> the log ends before the snapshot, or its last epoch is older than that of the snapshot.
     # The log ends where its snapshot does -> recovery and truncation remove an epoch that begins at the end of the log -> the
     # replica would name epoch 0, and vote for candidates without the records of the snapshot.
     epoch, end = snapshot

@@ -110,7 +110,7 @@ class Bridge:
             self._take(connection, peer)
 
     def _take(self, connection: socket.socket, peer: Any) -> None:
-        """Serve a connection on a thread of its own. One that cannot be served is closed, and the bridge goes on."""
+        """Start a thread that serves the connection. If that fails, close the connection; the bridge accepts others."""
         try:
             if self._tls is not None:  # its handshake happens on the connection's own thread
                 connection.settimeout(TOKEN_S)

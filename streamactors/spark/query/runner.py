@@ -31,7 +31,7 @@ RETRIES: Final = 10
 LOOK_S: Final = 0.005
 """Between two triggers without records Spark rests for 10 ms."""
 
-_SESSION_STOPPED: Final = "the Spark session was stopped while the query ran; run the graph again with another session, it goes on at the checkpoint"
+_SESSION_STOPPED: Final = "the Spark session was stopped while the query ran; run the graph again with another session: it continues from the checkpoint"
 SESSION_LOOK_S: Final = 1
 """A query asks so often whether its session has been stopped."""
 

@@ -50,7 +50,7 @@ class ChannelClosed(ChannelBroken):
 
 
 class ChannelRefused(ChannelClosed):
-    """Nobody listens at the address: the process has ended, or has not started yet."""
+    """The address refused the connection: the process of the other node has ended, or has not started yet."""
 
 
 class UnsupportedByPeer(ChannelBroken):

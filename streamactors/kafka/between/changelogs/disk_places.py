@@ -1,7 +1,7 @@
-"""Where a state on disk goes on in its changelogs. A store that cannot go on is emptied, and its changelog is read from the beginning.
+"""The offsets from which the stores on disk read their changelogs. A store whose offset the changelog no longer has is emptied and read again.
 
-A store at offset 40 has not met what the changelog said from 40 on. If that is gone, so are the deletions among it, and the deleted keys would
-stay for ever. Kafka Streams empties a store in the same way when the broker answers that its offset is out of range.
+A store at offset 40 lacks the entries of the changelog from 40 on. If retention or a new topic has removed some of them, deletions may be among
+them, and the deleted keys would stay for ever. Kafka Streams empties a store, too, when the broker answers that its offset is out of range.
 
 Owner: the thread that restores, and that of the standby copies."""
 

@@ -66,7 +66,7 @@ class Standby:
         try:
             batch = self._client.poll(10_000, POLL_S)
         except KafkaError:
-            self._stop_reading()  # the changelog may have been made again, so the next step looks where each copy goes on
+            self._stop_reading()  # the changelog may have been created anew: the next step looks up the offset of each copy again
             raise
         self._ended.update(batch.ends)
         for key, records, _, end in batch.runs:
