@@ -1,8 +1,9 @@
 """DeleteRecords: moves the start of partitions forward and deletes the records before it.
 
 Versions: 0-2 (2 flexible).   Authorised: DELETE of each TOPIC.
-Errors: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE (beyond the high watermark), POLICY_VIOLATION (a topic that is only
-compacted), INVALID_TOPIC_EXCEPTION (an internal topic).   Differs from Apache Kafka: nothing."""
+Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE (beyond the high watermark), POLICY_VIOLATION (a topic that is
+only compacted), INVALID_TOPIC_EXCEPTION (an internal topic), KAFKA_STORAGE_ERROR.   Differs from Apache Kafka: answered when the leader has deleted
+them; Apache Kafka waits for the followers, which delete them here with their next fetch."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS
+from streamactors.broker.protocol.fetch import NO_EPOCH
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
@@ -43,6 +45,9 @@ def _delete(request: Request, topic: str, asked: Any) -> dict[str, Any]:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic in INTERNAL_TOPICS:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    error = partition.epoch_error(NO_EPOCH)
+    if error:
+        return _refused(index, error)
     config = partition.log.config
     if config.compacts and not config.deletes:
         return _refused(index, ErrorCode.POLICY_VIOLATION)

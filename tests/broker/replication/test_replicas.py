@@ -305,3 +305,17 @@ def test_the_kernel_takes_a_fetch_of_a_follower_at_once_and_those_of_clients_as_
             connections = pair.brokers[1].node.processor.connections.values()
             sizes = sorted(each.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for each in connections)
     assert sizes == [2 * (64 << 10), 2 * (512 << 10)]  # Linux doubles what it is asked for
+
+
+def test_records_are_deleted_by_the_leader_and_a_follower_follows_it(tmp_path: Path) -> None:
+    # A follower cut its own log and answered that the records were deleted. The leader kept them.
+    asked = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": 2}]}], "timeout_ms": 1_000}
+    with Pair(tmp_path) as pair:
+        for value in (b"a", b"b", b"c"):
+            assert produce(pair, 1, value) is ErrorCode.NONE
+        pair.until(lambda: pair.ends(2) == (3, 3))
+        for broker, expected in ((2, (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)), (1, (ErrorCode.NONE, 2))):
+            with pair.brokers[broker].client() as client:
+                got: Any = client.call(21, 2, asked).topics[0].partitions[0]
+            assert (got.error_code, got.low_watermark) == expected
+        pair.until(lambda: pair.partition(2).log_start_offset == 2)
