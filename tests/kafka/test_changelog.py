@@ -197,7 +197,7 @@ def test_K_17_no_changelog_is_a_warning_and_makes_no_topic(cluster, settings, sy
     with caplog.at_level(logging.WARNING, logger="streamactors.windows"):
         done = counted(settings, "none", changelog=False).run_with(Sink.to_list(), system)
         assert len(done.result(30)) == 1
-    assert any("a restart loses open windows" in each.getMessage() for each in caplog.records)
+    assert any("a restart or a rebalance loses open windows" in each.getMessage() for each in caplog.records)
     assert changelog_of(settings) not in {t.name for t in Admin(ClientSettings(cluster.bootstrap_servers)).topics()}
 
 
@@ -333,3 +333,22 @@ def test_a_failure_downstream_of_windows_is_the_reason_for_which_the_transaction
     assert "poison" in str(done.exception(60))
     control.is_shutdown.exception(60)
     assert [type(error) for error in reasons] == [type(done.exception(0))] * 2, "the sink's and the windows'"
+
+
+def test_a_rebalance_that_loses_open_windows_says_so(cluster, settings, system, caplog, committed, wait_for):
+    """A second instance joins with an eager assignor: the first gives up its partition and its windows, which are kept nowhere."""
+    produce(cluster, "taken", [(0, "a", 5_000)], 1)
+
+    def said():
+        return [each.getMessage() for each in caplog.records if "its open windows are lost" in each.getMessage()]
+
+    def start(where):
+        return counted(settings, "taken", until=None, changelog=False).to_mat(Sink.ignore(), Keep.left).run(where)
+
+    with caplog.at_level(logging.WARNING, logger="streamactors.windows"), ActorSystem("second") as second:
+        start(system)
+        wait_for(lambda: committed("taken") == {0: 1})
+        assert not said()
+        start(second)
+        wait_for(said, 60)
+        assert said()[0].startswith("windows: taken-0 was revoked"), said()

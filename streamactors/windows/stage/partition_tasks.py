@@ -30,6 +30,7 @@ class PartitionTasks:
         self._partitions = partitions
         self._tasks: dict[Any, WindowTask] = {}
         self._assigns = False
+        self._took_rows: set[Any] = set()
 
     @property
     def factory(self) -> TaskFactory:
@@ -53,9 +54,12 @@ class PartitionTasks:
         self._check_keys(partition)
         self._tasks[partition] = task
 
-    def revoked(self, partition: Any) -> None:
-        """A partition was revoked: drop its task, without results."""
-        self._tasks.pop(partition, None)
+    def revoked(self, partition: Any) -> bool:
+        """A partition was revoked: drop its task, without results. Return True if state of its rows went with the task."""
+        task = self._tasks.pop(partition, None)
+        took_rows = partition in self._took_rows
+        self._took_rows.discard(partition)
+        return took_rows and task is not None and bool(task.stores)
 
     def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:
         """Append the results of `rows` to `out`, in order. Raises as WindowTask.process_into, and InvalidRecord for a row
@@ -66,6 +70,7 @@ class PartitionTasks:
         except (AttributeError, TypeError):
             one_of_each = rows  # type: ignore[assignment]  # a row has no context
         partitions = set(map(task_of, one_of_each))
+        self._took_rows |= partitions
         if len(partitions) == 1:
             self._task(partitions.pop(), rows[0]).process_into(rows, out)
             return
@@ -81,6 +86,7 @@ class PartitionTasks:
     def end_of_input(self, partition: Any = None) -> list[Any]:
         """Return the results that a partition still holds when its source has ended by itself; None: those of all partitions."""
         tasks = [task for each, task in self._tasks.items() if partition in (None, each)]
+        self._took_rows.difference_update([each for each in self._tasks if partition in (None, each)])
         return [result for task in tasks for result in task.end_of_input()]
 
     @property

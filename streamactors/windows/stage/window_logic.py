@@ -81,7 +81,7 @@ class WindowLogic(Logic):
             self._keeper = None
         elif self._keeper is None:
             log.warning(
-                "%s of %s keep no changelog (changelog=False): a restart loses open windows",
+                "%s of %s keep no changelog (changelog=False): a restart or a rebalance loses open windows",
                 self.name,
                 provider.application,
             )
@@ -222,9 +222,16 @@ class WindowLogic(Logic):
             gone = self._inputs.revoked(mark.key)
             self.turns.revoked(mark.key, gone)
             if gone:
-                self.tasks.revoked(partition)
+                state_is_gone = self.tasks.revoked(partition)
                 if self._keeper is not None:
                     self._keeper.revoked(partition)
+                elif state_is_gone and self.turns.providers:
+                    log.warning(
+                        "%s: %s was revoked, and its open windows are lost (changelog=False). A cooperative assignor revokes only "
+                        "partitions that move: partition.assignment.strategy=cooperative-sticky",
+                        self.name,
+                        mark.key[1],
+                    )
         elif isinstance(mark, Idle):
             silent_ms = self._inputs.silent(mark.key, mark.silent_ms)
             if silent_ms is not None:
