@@ -14,10 +14,14 @@ from typing import Final
 
 THRESHOLDS: Final = (50_000, 20, 50)
 """New objects before a collection of the youngest, and younger collections before one of each older generation."""
+_are_frozen = False
+"""Whether objects of this process have been frozen, by `collect_seldom` or by the user."""
 
 
 def collect_seldom() -> None:
     """Run the collector rarely from now on, and never on objects that exist already. For processes that only run a broker or stages."""
+    global _are_frozen
+    _are_frozen = True
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
@@ -54,8 +58,11 @@ def _pause() -> Callable[[], None]:
 
 def _resume() -> None:
     """Switch the collector on. What was created meanwhile goes to the oldest generation: the next young collection would look at all of it,
-    which takes a sixth of the time of a restore."""
-    if not gc.get_freeze_count():  # the user has frozen nothing that `unfreeze` would give back
+    which takes a sixth of the time of a restore. Frozen objects stay frozen, so where there are any this is not done. To count them Python walks
+    over all of them, milliseconds each time: that they are there is remembered."""
+    global _are_frozen
+    _are_frozen = _are_frozen or gc.get_freeze_count() > 0
+    if not _are_frozen:
         gc.freeze()
         gc.unfreeze()
     gc.enable()

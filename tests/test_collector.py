@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from streamactors import ActorSystem, Sink, Source
+from streamactors import collector as collector_module
 from streamactors.collector import THRESHOLDS, collecting_seldom, collector_paused
 from streamactors.testing import TopologyDriver
 from streamactors.windows.errors import RestoreError
@@ -15,8 +17,9 @@ from streamactors.windows.state.store_log import Change, TaskIdentity
 
 
 @pytest.fixture(autouse=True)
-def collector() -> Iterator[None]:
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Begin and end with a collector that is on, with its usual thresholds."""
+    monkeypatch.setattr(collector_module, "_are_frozen", False)
     before = gc.get_threshold()
     gc.enable()
     gc.set_threshold(700, 10, 10)
@@ -56,6 +59,16 @@ def test_what_the_user_has_frozen_stays_frozen() -> None:
         assert not any(each is created for each in gc.get_objects(generation=2))
     finally:
         gc.unfreeze()
+
+
+def test_frozen_objects_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A process with 200,000 of them took 30 ms for each restore.
+    count = Mock(return_value=200_000)
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    for _ in range(3):
+        with collector_paused():
+            pass
+    count.assert_called_once()
 
 
 def test_a_restore_rests_the_collector_and_a_failed_one_wakes_it() -> None:
