@@ -45,9 +45,9 @@ def _delete(request: Request, topic: str, asked: Any) -> dict[str, Any]:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic in INTERNAL_TOPICS:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    error = partition.epoch_error(NO_EPOCH)
-    if error:
-        return _refused(index, error)
+    refusal = partition.epoch_error(NO_EPOCH)
+    if refusal:
+        return _refused(index, refusal)
     config = partition.log.config
     if config.compacts and not config.deletes:
         return _refused(index, ErrorCode.POLICY_VIOLATION)
