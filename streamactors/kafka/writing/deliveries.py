@@ -113,10 +113,10 @@ class SentRecords:
 
     def report(self, error: Any, message: Any) -> None:
         """librdkafka's report of one record."""
-        self._reported += 1
         if error is not None:
             record = as_record(message)
             self._failed.append((record, record, error))
+        self._reported += 1  # behind the failure: the island takes the run as soon as all are counted
 
     def refused(self, record: Any, error: BaseException) -> None:
         """A record could not be sent."""
