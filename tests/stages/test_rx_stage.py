@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 
 import pytest
 import reactivex
 from reactivex import operators as ops
+from reactivex.disposable import Disposable
 from reactivex.scheduler import NewThreadScheduler
 from reactivex.subject import Subject
 
+from streamactors import Sink, Source
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from streamactors.engine.blueprint.modules import StageModule
@@ -19,11 +22,14 @@ from streamactors.engine.island.materializer import materialize
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, OPAQUE
 from streamactors.engine.stage import Stage
 from streamactors.errors import BufferOverflow, BuildError, StageFailed
+from streamactors.stages.rate.strategies import make_room
+from streamactors.stages.rx import from_observable
 from streamactors.stages.rx.from_observable import FromObservable
-from streamactors.stages.rx.pipeline import Rx
+from streamactors.stages.rx.pipeline import Rx, _RxLogic
 from streamactors.stages.rx.to_observer import ToObserver, as_observable
 from streamactors.stages.sources.iterables import FromIterable, Range
 from streamactors.stages.transform.mapping import Map
+from streamactors.testing import TestSink
 from tests.engine.graphs import Collect, chain
 
 
@@ -229,6 +235,45 @@ def test_results_from_a_foreign_thread_are_brought_over_to_the_island(system):
     assert sorted(result) == sorted(list(range(50)) * 2)
 
 
+class Emitted:
+    """An operator that forgets its source; the test emits in its place, on a thread of its own."""
+
+    def __init__(self):
+        self.subscribed = threading.Event()
+
+    def __call__(self, source):
+        return reactivex.create(self._subscribe)
+
+    def _subscribe(self, observer, scheduler):
+        self.observer = observer
+        self.subscribed.set()
+        return Disposable()
+
+
+@pytest.mark.parametrize("failure", [None, ValueError("behind the result")])
+def test_a_result_from_a_foreign_thread_right_before_the_end_is_not_lost(system, monkeypatch, failure):
+    # The island has taken the results -> another thread emits one more, and ends -> the island looks whether the operators have ended.
+    hand_on = _RxLogic._hand_on
+    emitted = Emitted()
+
+    def beside(self, chunk):
+        hand_on(self, chunk)
+        if chunk == [1]:
+            emitted.observer.on_next(2)
+            emitted.observer.on_completed() if failure is None else emitted.observer.on_error(failure)
+
+    monkeypatch.setattr(_RxLogic, "_hand_on", beside)
+    probe = Source.never().rx(emitted).run_with(TestSink.probe(), system)
+    assert emitted.subscribed.wait(10)
+    probe.request(9)
+    emitted.observer.on_next(1)
+    probe.expect_next(1, 2)
+    if failure is None:
+        probe.expect_complete()
+    else:
+        assert probe.expect_error() is failure
+
+
 def test_marks_pass_pipelines_that_hold_nothing_and_stop_at_others():
     assert Rx(ops.map(str), ops.filter(bool)).handling == EXACT
     assert Rx(ops.pairwise(), ops.distinct_until_changed()).handling == EXACT_MEMORY
@@ -306,6 +351,30 @@ def test_a_source_from_an_observable_fails_when_its_buffer_is_full(system):
     assert isinstance(error, BufferOverflow)
 
 
+@pytest.mark.parametrize(("overflow", "left"), [("drop_head", (2, 3)), ("drop_tail", (1, 2))])
+def test_a_source_from_an_observable_goes_on_when_an_element_is_dropped_beside_it(system, monkeypatch, overflow, left):
+    # The island counts what has come -> the observable's thread drops an element of the full buffer, and is about to append another -> the
+    # island took as many as it had counted, and failed with "pop from an empty deque".
+    full = []
+
+    class Meddled(deque):
+        def popleft(self):
+            if full and full.pop():
+                make_room(overflow, self)
+            return super().popleft()
+
+    monkeypatch.setattr(from_observable, "deque", Meddled)
+    subject = Subject()
+    probe = Source.from_observable(subject, overflow, max_buffer=3).run_with(TestSink.probe(), system)
+    probe.ensure_subscription()
+    for n in (1, 2, 3):
+        subject.on_next(n)
+    full.append(True)
+    probe.request(3).expect_next(*left)
+    subject.on_next(4)
+    probe.expect_next(4)
+
+
 def test_a_stream_as_an_observable_runs_once_per_subscription(system):
     module = StageModule(Range(0, 5))
     observable = as_observable(lambda sink: materialize(chain(module, sink), system))
@@ -343,8 +412,6 @@ def test_bad_arguments_are_named():
 
 
 def test_observables_and_sources_meet_in_the_dsl(system):
-    from streamactors import Sink, Source
-
     source = Source.from_observable(reactivex.of(1, 2, 3)).map(lambda x: x * 10)
     assert source.run_with(Sink.to_list(), system).result(10) == [10, 20, 30]
     done, got = threading.Event(), []

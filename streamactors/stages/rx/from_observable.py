@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from threading import get_ident
 from typing import Any
 
@@ -106,9 +107,11 @@ class _FromObservableLogic(SourceLogic):
     def on_pull(self, out: Connection) -> None:
         ended = bool(self._end)  # read before the buffer: every element emitted before the end is in the buffer now
         arrived = self._arrived
-        n = min(out.asked, len(arrived))
-        if n:
-            out.push([arrived.popleft() for _ in range(n)])
+        chunk: list[Any] = []
+        with suppress(IndexError):  # the observable's thread has dropped some since the look
+            chunk.extend(arrived.popleft() for _ in range(min(out.asked, len(arrived))))
+        if chunk:
+            out.push(chunk)
         if ended:
             error = self._end[0]
             if error is not None:

@@ -210,6 +210,10 @@ class _RxLogic(FlowLogic):
 
     def _settle(self) -> None:
         """Pass results on, then end or ask for more."""
+        over, error = (
+            self._over,
+            self._error,
+        )  # read before the results: all that another thread emitted before the end are among these
         if self._gates:
             self._flush_with_marks()
         else:
@@ -224,12 +228,12 @@ class _RxLogic(FlowLogic):
         while waiting and (type(waiting[0]) is not list or out.asked):
             self._release_one()
         if waiting:
-            if self._over or self._error is not None:
-                self.in_.cancel(self._error or NO_MORE_ELEMENTS)
+            if over or error is not None:
+                self.in_.cancel(error or NO_MORE_ELEMENTS)
             return
-        if self._error is not None:
-            self.fail_stage(self._error)
-        elif self._over:
+        if error is not None:
+            self.fail_stage(error)
+        elif over:
             self.complete_stage()
         elif out.asked and not self._upstream_done:
             in_ = self.in_
