@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 from pathlib import Path
@@ -116,6 +117,26 @@ def test_idle_logs_hold_no_descriptor_and_come_back_when_used(make_log: MakeLog)
     assert not any(segment.log.is_open for segment in log.segments)
     assert values(log, 1) == [b"v" * 150]
     assert append(log, b"w") == 4
+
+
+def test_a_read_that_finds_no_descriptor_holds_nothing(make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The read held the file, and could not open it: nobody let go, and the file could never be closed again. A segment that was
+    # deleted meanwhile kept its descriptor and its place on the disk.
+    log = make_log()
+    append(log, b"a")
+    with log.read(0, 1000, 1):
+        pass
+    append(log, b"b")
+    assert log.close_idle() == 0
+
+    def none_left(path: Path, flags: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):
+        patch.setattr(os, "open", none_left)
+        log.read(1, 1000, 2)
+    assert values(log, 1) == [b"b"]
+    assert log.close_idle() == 0
 
 
 def test_the_high_watermark_only_grows_and_never_passes_the_end(make_log: MakeLog) -> None:

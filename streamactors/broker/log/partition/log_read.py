@@ -147,8 +147,9 @@ class LogReader:
                 files.note_boundary(end_offset, limit)
             if limit <= position:
                 return LogSlice(None, 0, 0, offset)
-            segment.log.hold()
-            return LogSlice(segment.log, position, limit - position, end_offset)
+            piece = LogSlice(segment.log, position, limit - position, end_offset)
+            segment.log.hold()  # only now: the slice opens the file, which can fail
+            return piece
 
     def _find(self, offset: int) -> tuple[Segment, int, int, int, int]:
         """Return (segment, its index, position, size, base offset) of the batch that holds the offset, or of the next one.
