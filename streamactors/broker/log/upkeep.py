@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from streamactors.broker.errors import StorageError
+from streamactors.broker.errors import CorruptMessage, StorageError
 from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from streamactors.broker.log.config import LONG_MAX, ManagerConfig
@@ -110,6 +110,8 @@ class Upkeep:
                 log.trim.apply_retention(now_ms)
             except StorageError:
                 pass  # logged when the partition went offline
+            except (CorruptMessage, OSError) as error:  # the trouble of one log: the others are retained
+                logger.error("%s: cannot remove old records: %s", log.name, error)
             log.close_idle()
 
     def _expire_producers(self, now_ms: int) -> None:

@@ -187,6 +187,32 @@ def test_ticks_retain_delete_and_let_go(start: Callable[..., LogManager]) -> Non
     assert not list(log.directory.glob("*.deleted"))
 
 
+@pytest.mark.parametrize("trouble", ["an index that cannot be read", "an index that is gone, and a damaged batch"])
+def test_a_log_in_trouble_does_not_hold_up_the_retention_of_others(
+    start: Callable[..., LogManager], caplog: pytest.LogCaptureFixture, trouble: str
+) -> None:
+    # Its error ended the work: the logs behind it were never retained. After the damaged batch producers were never forgotten, and what was
+    # deleted was never removed.
+    disk = FailingDisk()
+    logs = start(disk=disk, config=ManagerConfig(log_retention_check_interval_ms=1000))
+    first, second = (logs.create(name, 0, None, LogConfig(retention_ms=1000, segment_bytes=300)) for name in ("a", "b"))
+    for log in (first, second):
+        append(log, 10)
+    logs.delete(logs.create("gone", 0, None, LogConfig(file_delete_delay_ms=0)).topic, 0)
+    base = first.directory / "00000000000000000000"
+    if trouble == "an index that cannot be read":
+        disk.fail(base.with_suffix(".timeindex"))
+    else:
+        base.with_suffix(".timeindex").unlink()
+        with base.with_suffix(".log").open("r+b") as file:
+            file.write(bytes(12))
+    logs.tick(NOW_MS)
+    logs.tick(NOW_MS + 20_000)
+    assert (first.log_start_offset, second.log_start_offset) == (0, 10)
+    assert not list(logs.folder.glob("*-delete"))
+    assert [each.getMessage() for each in caplog.records if "a-0: cannot remove old records" in each.getMessage()]
+
+
 def test_nothing_is_deleted_by_the_defaults_before_the_topics_settings_are_known(
     start: Callable[..., LogManager],
 ) -> None:
