@@ -22,7 +22,7 @@ from uuid import uuid4
 from streamactors.engine.island.boundary import logics_behind
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart, CutPhase, CutState, Effect, Release, Settle, Stop
-from streamactors.engine.marks.marks import NOWHERE, PositionMark
+from streamactors.engine.marks.marks import NOWHERE, Position, PositionMark
 from streamactors.errors import BuildError
 from streamactors.kafka.client.diagnosis.delivery_errors import StaleMembership
 from streamactors.kafka.client.producer import StreamProducer
@@ -263,13 +263,13 @@ class RunTransaction:
                 # The entries of the changelogs are at the broker before the positions are. Positions are added -> the partition moves -> its next
                 # owner reads the changelog, and waits for the positions -> the commit succeeds: entries that are sent now would be missed.
                 producer.flush()
-            for source, (tracker, group, _) in self._sources.items():
+            for source, (tracker, group, _) in list(self._sources.items()):  # a source may begin meanwhile
+                if not self._positions(source):
+                    continue  # its consumer may not be there yet
                 # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
                 # after the partitions were found to be here, would let the broker take positions that another owner has by now.
                 membership = group()
-                offsets = self._moved(source, tracker)
-                if offsets:
-                    producer.send_offsets(offsets, membership, timeout_s)
+                producer.send_offsets(self._moved(source, tracker), membership, timeout_s)
             producer.commit(timeout_s)
         except StaleMembership as error:
             now = time.monotonic()
@@ -284,14 +284,18 @@ class RunTransaction:
         self._again_until = None
         self._on_committed(producer)
 
-    def _moved(self, source: object, tracker: OffsetTracker) -> dict[Any, int]:
-        """Return the positions of a source that this commit moves. Raises ProducerFailed for a partition that was taken away."""
+    def _positions(self, source: object) -> dict[Any, Position]:
+        """Return the positions of a source that this commit moves."""
         known = self._cut.committed_at
-        moved = {
+        return {
             key[1]: place
             for key, place in self._cut.target.items()
             if key[0] == source and place > known.get(key, NOWHERE)
         }
+
+    def _moved(self, source: object, tracker: OffsetTracker) -> dict[Any, int]:
+        """Return the offsets of these positions. Raises ProducerFailed for a partition that was taken away."""
+        moved = self._positions(source)
         lost = {str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])}
         for part in self._cut.parts:
             lost.update(str(key) for of, key in part.standing.overtaken if of == source)
@@ -311,7 +315,7 @@ class RunTransaction:
         producer.abort(settings.transaction_timeout_ms / 1_000)
         producer.begin()
         self.writes.write_again(producer)
-        for _, _, renew in self._sources.values():
+        for _, _, renew in list(self._sources.values()):
             renew()
 
     def _on_committed(self, producer: StreamProducer) -> None:
