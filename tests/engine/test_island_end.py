@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
 from streamactors import ActorSystem, Keep, Sink, Source
-from streamactors.engine.island.run import runs_of
+from streamactors.engine.island.run import Run, runs_of
 from streamactors.errors import AbruptTermination
 from streamactors.testing import TestSink
 from tests.actors.eventually import eventually
@@ -111,3 +112,30 @@ def test_streams_that_a_shutdown_has_no_time_for_fail_and_stop_all_the_same():
     occupied.exception(30)  # it has its turn, and may end well in it
     assert len(runs) == 22
     eventually(lambda: not runs_of(system))
+
+
+def test_everybody_who_waits_for_the_end_of_a_run_hears_of_it_though_two_islands_begin_to_wait_at_once():
+    # Two sources start on two threads: one has found no list of callbacks -> the other makes it, and adds its own -> the first makes another.
+    # The consumer of the other never heard of the end: it kept its thread and its partitions.
+    waiting, told = ["the other"], []
+
+    class Beside(Run):
+        __slots__ = ()
+
+        @property
+        def _ended(self):
+            found = Run._ended.__get__(self)
+            if waiting:
+                self.when_ended(partial(told.append, waiting.pop()))
+            return found
+
+        @_ended.setter
+        def _ended(self, found):
+            Run._ended.__set__(self, found)
+
+    with ActorSystem("two at once") as system:
+        run = Beside(system)
+        run.islands.append("an island")
+        run.when_ended(partial(told.append, "this one"))
+        run.island_ended("an island")
+    assert sorted(told) == ["the other", "this one"]

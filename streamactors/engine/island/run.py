@@ -108,10 +108,12 @@ class Run:
         self._progress: SinkProgress | None = None
         self._shared: dict[type, Any] = {}
         self.source_of: dict[object, tuple[int, Any]] = {}
-        self._inside: dict[object, Sequence[object]] | None = None
+        self._inside: dict[object, Sequence[object]] = {}
         self._lock = threading.Lock()
         self._left: list[tuple[IslandOfRun, BaseException]] = []  # islands that got no turn for their abort
-        self._ended: list[Callable[[], None]] | None = None
+        self._ended: list[
+            Callable[[], None]
+        ] = []  # made here: islands that make it when they need it could lose each other's entries
         self._failure: UnreadFailure | None = None
 
     @property
@@ -156,8 +158,6 @@ class Run:
     def inside(self, parent: object, logics: Sequence[object]) -> None:
         """The stage `parent` has started an inner graph of these stages. The stage's previous inner graph is forgotten: its sinks no
         longer hold progress back, because the new source emits again the elements that they had not done."""
-        if self._inside is None:
-            self._inside = {}
         for logic in self._inside.get(parent, ()):
             self.source_of.pop(logic, None)
             self.progress.forget(logic)
@@ -178,7 +178,7 @@ class Run:
         if over:
             self._failure = None
             self.runs.alive.discard(self)
-            for callback in self._ended or ():
+            for callback in self._ended:
                 callback()
 
     def unread_failure(self, text: str) -> UnreadFailure:
@@ -190,8 +190,6 @@ class Run:
 
     def when_ended(self, callback: Callable[[], None]) -> None:
         """Call `callback` when every stage has stopped, on the thread that ended the last one."""
-        if self._ended is None:
-            self._ended = []
         self._ended.append(callback)
 
     def abort(self, error: BaseException) -> None:
