@@ -65,7 +65,8 @@ class Logic:
     busy_ticks: int = 0
     """The number of looks of the pool's watch, every 3 ms or so, that found the island inside a handler of this stage."""
     _open_ports: int = 0
-    _timers: dict[object, Any] | None = None
+    _timers: dict[object, tuple[object, Any]] | None = None
+    """By key: what the timer gives to `_fire`, and the timer."""
 
     def __init__(self, stage: Any = None) -> None:
         self.stage = stage
@@ -172,23 +173,26 @@ class Logic:
     def schedule_once(self, key: object, delay_ms: float) -> None:
         """Call `on_timer(key)` once after `delay_ms`. A timer of the same key is replaced. Timers end with the stage."""
         self.cancel_timer(key)
-        if self._timers is None:
-            self._timers = {}
-        self._timers[key] = self.interpreter.call_later(delay_ms, self, self._fire, (key, None))
+        self._set_timer(delay_ms, key, None)
 
     def schedule_periodically(self, key: object, initial_ms: float, interval_ms: float) -> None:
         """Call `on_timer(key)` after `initial_ms` and then every `interval_ms`, at a fixed rate."""
         self.cancel_timer(key)
+        due = self.interpreter.now_ms() + initial_ms
+        self._set_timer(initial_ms, key, (due, interval_ms))
+
+    def _set_timer(self, delay_ms: float, key: object, periodic: tuple[float, float] | None) -> None:
+        what = (key, periodic)
         if self._timers is None:
             self._timers = {}
-        due = self.interpreter.now_ms() + initial_ms
-        self._timers[key] = self.interpreter.call_later(initial_ms, self, self._fire, (key, (due, interval_ms)))
+        self._timers[key] = what, self.interpreter.call_later(delay_ms, self, self._fire, what)
 
     def _fire(self, what: tuple[object, tuple[float, float] | None]) -> None:
         key, periodic = what
-        timers = self._timers
-        if timers is None or key not in timers:
-            return  # cancelled after its message was sent
+        timers = self._timers or {}
+        known = timers.get(key)
+        if known is None or known[0] is not what:
+            return  # cancelled, or set again, after its message was sent
         if periodic is None:
             del timers[key]
         else:
@@ -197,15 +201,15 @@ class Logic:
             due += interval_ms
             if due < now:  # the island was busy: skip the missed firings instead of a burst
                 due = now + interval_ms - (now - due) % interval_ms
-            timers[key] = self.interpreter.call_later(due - now, self, self._fire, (key, (due, interval_ms)))
+            self._set_timer(due - now, key, (due, interval_ms))
         self.on_timer(key)
 
     def cancel_timer(self, key: object) -> None:
         """Cancel a timer; nothing happens when there is none."""
         if self._timers:
-            timer = self._timers.pop(key, None)
-            if timer is not None:
-                timer.cancel()
+            known = self._timers.pop(key, None)
+            if known is not None:
+                known[1].cancel()
 
     def is_timer_active(self, key: object) -> bool:
         """Return True while a timer of that key is set."""
@@ -215,7 +219,7 @@ class Logic:
         """Cancel the timers and call `on_stop`; the interpreter calls this once."""
         self.stopped = True
         if self._timers:
-            for timer in self._timers.values():
+            for _, timer in self._timers.values():
                 timer.cancel()
             self._timers = None
         try:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
-from streamactors import ActorSystem, GraphStageLogic, Stage
+from streamactors import ActorSystem, Flow, GraphStageLogic, Keep, Stage
 from streamactors.clock import VirtualClock
-from streamactors.engine.logic import Logic
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.stage import ChunkLogic, GraphStage, fan_out
+from streamactors.testing import TestSink, TestSource
 from tests.stages.harness import Bench
 from tests.stages.test_junction_demand import Probes
 
@@ -141,6 +144,39 @@ def test_what_is_emitted_without_demand_is_told_in_a_snapshot(timeless: ActorSys
         bench.advance(10)
         bench.advance(5)
         assert bench.logic.snapshot_state() == "emitting 2"
+
+
+class Deadline(Stage[Any, Any]):
+    """Sets its deadline anew while the message of the one before waits for the island, which is busy."""
+
+    def logic(self) -> Logic:
+        return DeadlineLogic()
+
+
+class DeadlineLogic(FlowLogic):
+    def on_push(self, in_: Connection) -> None:
+        self.out.push(in_.grab(1))
+        self.schedule_once("deadline", 0)
+        over = threading.Event()
+        self.interpreter.island.run.system.timers.call_later(0, over.set)
+        assert over.wait(10)
+        self.schedule_once("deadline", 3_600_000)
+        in_.want(self.out.asked)
+
+    def on_timer(self, key: object) -> None:
+        self.fail_stage(RuntimeError("the deadline is over"))
+
+
+def test_a_timer_that_is_set_again_does_not_come_early_when_its_message_was_on_its_way() -> None:
+    with ActorSystem("busy") as system:
+        source, sink = (
+            TestSource.probe().via(Flow.from_stage(Deadline())).to_mat(TestSink.probe(), Keep.both).run(system)
+        )
+        sink.request(2)
+        source.send_next(1)
+        sink.expect_next(1)
+        source.send_next(2)
+        sink.expect_next(2)
 
 
 class Lives(Stage[Any, Any]):
