@@ -10,15 +10,19 @@ from typing import Any
 import pytest
 
 from streamactors.broker.coordinator.coordinators import gather
+from streamactors.broker.errors import ErrorCode
+from streamactors.broker.group.group_messages import CommitOffsets, NewOffset
 from streamactors.broker.helpers import HelperOutcome, Helpers
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.metadata_record import PartitionChange
-from streamactors.broker.metadata.topic_name import TRANSACTION_TOPIC
+from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.transaction.transaction import TransactionState
+from streamactors.broker.transaction.transaction_events import EndTransaction
 from streamactors.broker.transaction.transaction_record import encode_transaction_key, encode_transaction_value
+from tests.broker.apis.group_client import fetch
 from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, describe, read, settled
 from tests.broker.live_broker import LiveBroker
 from tests.broker.wire import wait_until
@@ -178,3 +182,58 @@ def test_a_reading_of_the_log_counts_only_if_none_has_begun_since(
         assert told == []
         broker.on_data_plane(lambda: newer(HelperOutcome(error=OSError("the disk"))))
         assert told == [("newer", "LoadFailed")]
+
+
+@pytest.mark.parametrize("at", ["in the mailbox", "in the buffer of the log"])
+@pytest.mark.parametrize("what", ["commit of offsets", "commit of a transaction"])
+def test_what_the_coordinator_of_an_epoch_acknowledges_is_read_by_that_of_the_next(
+    tmp_path: Path, what: str, at: str
+) -> None:
+    # A replica was taken away from a partition, so its leader began a new epoch. The new coordinator noted where the log ended -> the old one, which
+    # still had requests before it heard of its end, wrote behind that -> a transaction that its producer knew as committed was aborted.
+    with LiveBroker(tmp_path) as broker, broker.client() as client:
+        broker.create_topic("orders")
+        offsets = what == "commit of offsets"
+        key, kind, name = ("readers", 0, OFFSETS_TOPIC) if offsets else ("tx", 1, TRANSACTION_TOPIC)
+        while client.call(10, 2, {"key": key, "key_type": kind}).error_code:
+            pass
+        node = broker.node
+        answers: list[ErrorCode] = []
+        request: CommitOffsets | EndTransaction
+        if offsets:
+            request = CommitOffsets(
+                lambda errors: answers.extend(errors), key, "", None, -1, [NewOffset("orders", 0, 7, -1, "")]
+            )
+        else:
+            producer = Producer(client, key)
+            producer.add("orders", 0)
+            producer.produce("orders", "a")
+            request = EndTransaction(
+                lambda answer: answers.append(answer.error), producer.producer_id, producer.epoch, True
+            )
+        index = (node.groups if offsets else node.transactions._coordinators).index_of(key)
+
+        def elect_again() -> None:
+            image = node.metadata.image
+            again = PartitionChange(index, image.topics[name].topic_id, leader=node.node_id)
+            node.metadata.publish(apply_records(image, [again], image.offset + 1))
+
+        def ask() -> None:
+            if isinstance(request, CommitOffsets):
+                node.groups.tell(key, request)
+            else:
+                node.transactions.tell(key, request)
+            if at == "in the mailbox":
+                elect_again()
+            else:
+                node.data_plane.execute(elect_again)  # behind the turn of the coordinator, and before that which writes
+
+        broker.on_data_plane(ask)
+        wait_until(lambda: bool(answers), "the request is answered")
+        if offsets:
+            while (found := fetch(client, key, "orders"))[0][1] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                pass
+            assert found == [(7 if answers == [ErrorCode.NONE] else -1, 0)]
+        else:
+            wait_until(lambda: describe(client, key).error_code == 0, "the new coordinator has read the log")
+            assert (describe(client, key).transaction_state == "Ongoing") == (answers != [ErrorCode.NONE])
