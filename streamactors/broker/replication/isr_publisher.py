@@ -20,9 +20,17 @@ _log = logging.getLogger("streamactors.broker.replication")
 
 ALTER_PARTITION: Final = (56, 3)
 RETRY_MS: Final = 50.0
-_AGAIN: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH})
 _CERTAINLY_NOT: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """Errors after which the proposal surely was never carried out: the checks for earlier attempts come before them."""
+_SETTLED: Final = _CERTAINLY_NOT | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.NEW_LEADER_ELECTED,
+}
+"""Errors after which newer metadata comes. After any other one, such as that of a controller whose disk fails, the proposal is sent again."""
 
 
 class AnswerLike(Protocol):
@@ -120,7 +128,7 @@ class IsrPublisher:
         for partition, proposal in sent.items():
             outcome = outcomes.get((partition.topic_id, partition.index))
             code = error or (ErrorCode(outcome.error_code) if outcome is not None else ErrorCode.NOT_CONTROLLER)
-            if code in _AGAIN:
+            if code and code not in _SETTLED:
                 again = True
                 self._waiting.setdefault(partition, proposal)
             else:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.outgoing.channel import ChannelAnswer, ChannelBroken
 from streamactors.broker.replication.isr_publisher import IsrPublisher
 from streamactors.broker.replication.leader_state import LeaderState
@@ -18,6 +21,7 @@ class Leading:
 
     def __init__(self, state: LeaderState) -> None:
         self.leader_state = state
+        self.update_high_watermark = self.changed = lambda: None
 
 
 class Controllers:
@@ -54,3 +58,29 @@ def test_a_proposal_that_is_sent_again_names_the_broker_epoch_under_which_the_fo
     controllers.then(ChannelAnswer(error=ChannelBroken("lost")))
     later.pop()()
     assert controllers.asked == [{1: 101, 2: 102}, {1: 101, 2: 102}]  # the controller refuses an old epoch
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR])
+@pytest.mark.parametrize("about", ["the request", "the partition"])
+def test_a_proposal_that_the_controller_could_not_carry_out_is_sent_again(code: ErrorCode, about: str) -> None:
+    # The disk of the controller failed -> the proposal counted as neither accepted nor refused, and nothing was sent any more: the ISR stayed as it was
+    # until the next election, and a member that lagged held the high watermark back.
+    later: list[Callable[[], None]] = []
+    node: Any = SimpleNamespace(
+        node_id=1,
+        data_plane=SimpleNamespace(call_later=lambda delay_ms, call: later.append(call)),
+        metadata=SimpleNamespace(image=SimpleNamespace(brokers={})),
+    )
+    state = LeaderState(1, epoch=5, start_offset=0, replicas=(1, 2), isr=(1, 2), partition_epoch=7, now_ms=0.0)
+    controllers = Controllers()
+    publisher = IsrPublisher(node, controllers)
+    proposal = state.shrinkage(30, 100.0, 10.0)
+    assert proposal is not None
+    publisher.propose(Leading(state), proposal)  # type: ignore[arg-type]
+    later.pop()()
+    partition = SimpleNamespace(partition_index=0, error_code=code)
+    topics = [] if about == "the request" else [SimpleNamespace(topic_id="orders", partitions=[partition])]
+    error_code = code if about == "the request" else ErrorCode.NONE
+    controllers.then(ChannelAnswer(SimpleNamespace(error_code=error_code, topics=topics)))
+    later.pop()()
+    assert controllers.asked == [{1: 101}, {1: 101}]
