@@ -35,6 +35,7 @@ from streamactors import (
 )
 from streamactors.stages.stream_refs.wire import HELLO, REFUSED, WELCOME, checked, frame, frames_of
 from tests.dsl.stream_ref_ends import received, sent
+from tests.refused_accepts import SAID, out_of_files, refused_accepts
 
 VALUES = [
     None,
@@ -292,29 +293,14 @@ def test_a_stream_goes_over_tls():
     assert ref.source(tls=client).run_with(Sink.count()).result(10) == 2_000
 
 
-def refused_accepts(monkeypatch: pytest.MonkeyPatch, *errors: OSError) -> list[OSError]:
-    """Let the next accepts of any socket fail of these errors; return those that are left."""
-    left, genuine = list(errors), socket.socket.accept
-
-    def accept(listening: socket.socket) -> Any:
-        if left:
-            raise left.pop(0)
-        return genuine(listening)
-
-    monkeypatch.setattr(socket.socket, "accept", accept)
-    return left
-
-
 def test_an_end_that_is_out_of_files_says_so_and_accepts_later(monkeypatch, caplog):
     # Accepting ended without a word, and the stream failed after subscription_timeout because nobody had come.
-    left = refused_accepts(
-        monkeypatch, OSError(errno.EMFILE, os.strerror(errno.EMFILE)), ConnectionAbortedError(errno.ECONNABORTED, "")
-    )
+    left = refused_accepts(monkeypatch, out_of_files(), ConnectionAbortedError(errno.ECONNABORTED, ""))
     sink_ref, got = received()
     Source.from_iterable(VALUES).run_with(sink_ref.sink()).result(10)
     assert got.result(10) == VALUES
     assert not left
-    assert "cannot accept: [Errno 24] Too many open files; raise the limit of open files" in caplog.text
+    assert SAID in caplog.text
 
 
 def test_an_end_that_cannot_accept_fails_with_the_reason(monkeypatch):

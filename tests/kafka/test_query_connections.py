@@ -14,6 +14,7 @@ from streamactors.kafka.between.queries import query_server
 from streamactors.kafka.between.queries.query_server import MOST_CONNECTIONS, QueryServer
 from streamactors.windows import State
 from tests.kafka.test_queries import free_port
+from tests.refused_accepts import SAID, out_of_files, refused_accepts
 
 
 @pytest.fixture
@@ -65,3 +66,11 @@ def test_a_connection_that_does_not_show_the_token_makes_room(server, address, c
     monkeypatch.setattr(query_server, "STRANGER_S", -1)
     assert names(address) == b'["counts"]', "the next one, though their threads have not ended yet"
     assert all(map(has_ended, strangers))
+
+
+def test_a_server_that_is_out_of_files_says_so_and_accepts_later(server, address, monkeypatch, caplog):
+    # It tried again at once, for as long as the connection waited, and said nothing.
+    left = refused_accepts(monkeypatch, out_of_files(), out_of_files())
+    assert names(address) == b'["counts"]'
+    assert not left
+    assert caplog.text.count(SAID) == 2

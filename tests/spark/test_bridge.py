@@ -32,6 +32,7 @@ from streamactors.spark.bridge.bridge import (
 from streamactors.spark.bridge.bridge_tls import tls_for_one_run
 from streamactors.spark.bridge.reader import BridgeReader
 from streamactors.spark.errors import CheckpointError
+from tests.refused_accepts import SAID, out_of_files, refused_accepts
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -91,6 +92,19 @@ def test_a_reader_gets_offsets_a_plan_and_rows(bridge: Bridge, answers: Answers)
     for _ in range(2):  # a second action of the user's reads again
         assert [n for batch in reader.read(part) for n in batch.column("n").to_pylist()] == list(range(10))
     assert reader.latestOffset(end, None) == end
+
+
+def test_a_bridge_that_is_out_of_files_says_so_and_accepts_later(
+    answers: Answers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # It tried again at once, for as long as the connection waited, and said nothing.
+    left = refused_accepts(monkeypatch, out_of_files(), out_of_files())
+    bridge = Bridge(answers, SCHEMA, "127.0.0.1", slices=2)
+    bridge.start()
+    assert reader_of(bridge).initialOffset() == {"0/0": 0}
+    bridge.close()
+    assert not left
+    assert caplog.text.count(SAID) == 2
 
 
 def test_a_plan_that_is_not_ready_is_asked_for_again(bridge: Bridge, answers: Answers) -> None:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
+from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
@@ -21,8 +22,6 @@ _log = logging.getLogger("streamactors.broker.network")
 
 _ACCEPTED_PER_TURN: Final = 64
 _TRIES_FOR_ONE_PORT: Final = 20
-_RETRY_MS: Final = 100
-_OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
@@ -79,12 +78,12 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _OUT_OF_FILES:
+                if error.errno not in OUT_OF_FILES:
                     raise
                 # The connection stays in the backlog and would wake the loop again and again: pause accepting.
-                _log.warning("cannot accept on %s: %s; raise the limit of open files (ulimit -n)", listener, error)
+                _log.warning(CANNOT_ACCEPT, listener, error)
                 self._dispatcher.unregister(sock)
-                self._dispatcher.call_later(_RETRY_MS, lambda: self._watch_again(sock, listener))
+                self._dispatcher.call_later(1_000 * ACCEPT_AGAIN_S, lambda: self._watch_again(sock, listener))
                 return
             self._adopt(connection, listener)
             pause_ms = self._pause_ms()

@@ -111,9 +111,7 @@ class Run:
         self._inside: dict[object, Sequence[object]] = {}
         self._lock = threading.Lock()
         self._left: list[tuple[IslandOfRun, BaseException]] = []  # islands that got no turn for their abort
-        self._ended: list[
-            Callable[[], None]
-        ] = []  # made here: islands that make it when they need it could lose each other's entries
+        self._ended: list[Callable[[], None]] = []
         self._failure: UnreadFailure | None = None
 
     @property

@@ -12,12 +12,14 @@ import secrets
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
 from streamactors.engine.marks.ownership import Positions
 from streamactors.errors import StreamActorsError
 from streamactors.spark.bridge.bridge_tls import BridgeTls
@@ -103,9 +105,12 @@ class Bridge:
         while True:
             try:
                 connection, peer = self._server.accept()
-            except OSError:
+            except OSError as error:
                 if self._closed:
                     return
+                if error.errno in OUT_OF_FILES:
+                    _log.warning(CANNOT_ACCEPT, "bridge", error)
+                    time.sleep(ACCEPT_AGAIN_S)
                 continue
             self._take(connection, peer)
 

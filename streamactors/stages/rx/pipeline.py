@@ -210,10 +210,8 @@ class _RxLogic(FlowLogic):
 
     def _settle(self) -> None:
         """Pass results on, then end or ask for more."""
-        over, error = (
-            self._over,
-            self._error,
-        )  # read before the results: all that another thread emitted before the end are among these
+        # read before the results: all that another thread emitted before the end are among these
+        over, error = self._over, self._error
         if self._gates:
             self._flush_with_marks()
         else:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hmac
 import logging
 import socket
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
 from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.logic import Logic
 from streamactors.errors import AbruptTermination, ConnectionFailed, StreamRefError, StreamTimeout
@@ -36,8 +36,6 @@ BEAT_S: Final = 5.0
 SILENCE_S: Final = 20.0
 """The time without any frame, ALIVE included, after which the other end is taken for dead."""
 
-_OUT_OF_FILES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_AGAIN_S: Final = 0.5
 _LONGEST_HELLO: Final = 1_024
 _UNTAKEN_FRAMES: Final = 8
 
@@ -89,13 +87,9 @@ class Listening:
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
-                    if error.errno in _OUT_OF_FILES:
-                        _log.warning(
-                            "stream ref %s: cannot accept: %s; raise the limit of open files (ulimit -n)",
-                            self.where,
-                            error,
-                        )
-                        await asyncio.sleep(_AGAIN_S)
+                    if error.errno in OUT_OF_FILES:
+                        _log.warning(CANNOT_ACCEPT, f"stream ref {self.where}", error)
+                        await asyncio.sleep(ACCEPT_AGAIN_S)
                         continue
                     if not found.done():
                         found.set_exception(ConnectionFailed(f"stream ref {self.where}: cannot accept: {error}"))

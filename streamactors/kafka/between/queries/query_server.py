@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
 from streamactors.engine.island.run import Run
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.between.queries.query_peers import Peers
@@ -79,6 +80,16 @@ class _Server(ThreadingHTTPServer):
         """When a connection was accepted; None once it has shown the token."""
         self._lock = threading.Lock()
         super().__init__(address, handler)
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in OUT_OF_FILES:
+                _log.warning(CANNOT_ACCEPT, "queries", error)
+                time.sleep(ACCEPT_AGAIN_S)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection on a thread, unless there are too many."""
