@@ -375,7 +375,8 @@ class ReplicaFetcher:
                 except BrokerError as cause:
                     _log.error("%s: following ends: %s", partition, cause)
                     following.not_before_ms = now_ms + BACKOFF_MS
-            self._changed.add(partition)
+            if partition in self._followed:
+                self._changed.add(partition)
             self._ask_soon(0.0)
 
         ask(EARLIEST)

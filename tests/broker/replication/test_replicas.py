@@ -12,9 +12,21 @@ import pytest
 
 from streamactors.broker.apis.partition_view import possible_leaders
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import BrokerRegistration, BrokerRegistrationChange, Endpoint
+from streamactors.broker.metadata.metadata_record import (
+    BrokerRegistration,
+    BrokerRegistrationChange,
+    Endpoint,
+    PartitionChange,
+    PartitionRecord,
+    RemoveTopic,
+    TopicRecord,
+)
+from streamactors.broker.network.outgoing.links import LINKS
+from streamactors.broker.replication import replica_fetcher
+from streamactors.broker.replication.follower_state import Follow, judge_range
 from tests.broker.live_broker import GatedDisk, batch
-from tests.broker.replication.two_brokers import EPOCHS, TOPIC, Pair
+from tests.broker.replication.two_brokers import EPOCHS, TOPIC, TOPIC_ID, Pair
+from tests.broker.wire import wait_until
 
 LATEST, EARLIEST, LARGEST_TIMESTAMP = -1, -2, -3
 NEVER_MS = 1 << 60
@@ -319,3 +331,61 @@ def test_records_are_deleted_by_the_leader_and_a_follower_follows_it(tmp_path: P
                 got: Any = client.call(21, 2, asked).topics[0].partitions[0]
             assert (got.error_code, got.low_watermark) == expected
         pair.until(lambda: pair.partition(2).log_start_offset == 2)
+
+
+def test_a_partition_that_goes_while_the_range_of_its_leader_is_asked_for_does_not_end_the_copying(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The log of a follower was out of the leader's range -> the follower asked for the range -> the topic was deleted -> the answer came, and the
+    # follower looked for a partition that it did not follow any more. No partition of this leader was copied after that.
+    other = uuid.UUID(int=78)
+    told: list[int] = []
+
+    def judge(*args: Any) -> Any:
+        told.append(args[3])
+        return judge_range(*args)
+
+    monkeypatch.setattr(replica_fetcher, "judge_range", judge)
+    with Pair(tmp_path, settings={"replica.lag.time.max.ms": 60_000}) as pair:
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        pair.write(TopicRecord("other", other), PartitionRecord(0, other, (1, 2), (1, 2), 1, 0, 0))
+        for number in range(5):
+            produce(pair, 1, f"v{number}".encode(), acks=1)
+        leader = pair.partition(1).log
+        leader.advance_high_watermark(5)
+        leader.roll(0)
+        leader.trim.advance_log_start(4, 0)
+        follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
+        live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
+        live.on_data_plane(follower.start)
+        LINKS.disturb((), {("127.0.0.1", pair.brokers[1].port): 50.0})
+        try:
+            pair.write(
+                PartitionChange(0, TOPIC_ID, leader=1), PartitionChange(0, other, leader=1)
+            )  # the follower begins to copy both
+
+            def delete_while_asking() -> bool:
+                fetcher = follower._fetchers.get(1)
+                asking = fetcher is not None and any(
+                    each.doing is Follow.FINDING_RANGE for each in fetcher._followed.values()
+                )
+                if asking:
+                    pair.write(RemoveTopic(TOPIC_ID), only=2)
+                return asking
+
+            pair.until(lambda: live.on_data_plane(delete_while_asking))
+        finally:
+            LINKS.disturb((), {})
+        wait_until(lambda: bool(told), "the leader has named its range")
+        copied = live.partition("other")
+        for number in (1, 2):  # a fetch that is under way may bring the first one
+            body = {
+                "acks": 1,
+                "timeout_ms": 10_000,
+                "topic_data": [{"name": "other", "partition_data": [{"index": 0, "records": batch(b"new")}]}],
+            }
+            with pair.brokers[1].client() as client:
+                answer: Any = client.call(*PRODUCE, body)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            wait_until(lambda number=number: copied.log_end_offset == number, "the other partition is copied")  # type: ignore[misc]
