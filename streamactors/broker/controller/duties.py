@@ -75,6 +75,8 @@ class Duties:
         self._check_ms = max(session_ms / CHECKS_PER_SESSION, SHORTEST_CHECK_MS)
         self._replicas: dict[int, Replica] = {}
         self._timer: Timer | None = None
+        self._check_at_ms = math.inf
+        self._waited = False
         self._balance_ms = balance_ms
         self._balance_at_ms = math.inf
         self._idle_ms = idle_ms
@@ -89,7 +91,7 @@ class Duties:
             self._look_at(image.brokers[broker_id])
         if self._balance_ms is not None:
             self._balance_at_ms = self._now_ms() + self._balance_ms
-        self._timer = self._dispatcher.call_later(self._check_ms, self._check)
+        self._check_in(self._check_ms)
         self._look_again(self._metadata.end_offset)
 
     def stop(self) -> None:
@@ -159,7 +161,18 @@ class Duties:
             caught_up_ms = now_ms
         self._replicas[fetch.replica] = Replica(fetch.replica, directory_id, fetch.offset, now_ms, caught_up_ms)
 
+    def _check_in(self, wait_ms: float) -> None:
+        self._check_at_ms = self._now_ms() + wait_ms
+        self._timer = self._dispatcher.call_later(wait_ms, self._check)
+
     def _check(self) -> None:
+        # The disk or the process stood still for longer than a session -> this timer comes before the heartbeats that have arrived meanwhile.
+        is_late = self._now_ms() - self._check_at_ms > self._check_ms
+        if is_late and not self._waited:
+            self._waited = True
+            self._check_in(self._check_ms)
+            return
+        self._waited = False
         try:
             self._fence_the_silent()
             self._balance_leaders()
@@ -168,7 +181,7 @@ class Duties:
         wait_ms, end_ms = self._check_ms, self._sessions.next_end_ms
         if end_ms is not None:
             wait_ms = min(wait_ms, max(end_ms - self._now_ms(), SHORTEST_CHECK_MS))
-        self._timer = self._dispatcher.call_later(wait_ms, self._check)
+        self._check_in(wait_ms)
 
     def _fence_the_silent(self) -> None:
         while not self._controller.writing:  # a change that is under way ends first; the next check is soon enough

@@ -1,0 +1,85 @@
+"""When the controller looks for brokers that are silent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from streamactors.broker.controller.cluster_command import Heartbeat
+from streamactors.broker.controller.command import Plan
+from streamactors.broker.controller.duties import Duties
+from streamactors.broker.metadata.metadata_record import BrokerRegistrationChange
+from tests.broker.controller.clusters import cluster, partition
+
+SESSION_MS = 1_000.0
+
+
+class Rig:
+    """The duties of a controller that is no broker. Broker 1 and 2 are alive; the test is the clock, the timers and the writer."""
+
+    writing = False
+
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+        self.image = cluster(partition(replicas=(1, 2)), brokers=(1, 2))
+        self.checks: list[tuple[float, Callable[[], object]]] = []
+        self.fenced: list[int] = []
+        clock = SimpleNamespace(now_ms=lambda: self.now_ms, wall_ms=lambda: 0)
+        dispatcher: Any = SimpleNamespace(clock=clock, call_later=self._call_later)
+        log: Any = SimpleNamespace(end_offset=100, voter_set=None)
+        quorum: Any = None
+        self.duties = Duties(self, dispatcher, log, quorum, own_id=-1, cluster_id="a-cluster", session_ms=SESSION_MS)
+        self.duties.start()
+
+    def _call_later(self, delay_ms: float, call: Callable[[], object]) -> None:
+        self.checks.append((self.now_ms + delay_ms, call))
+
+    def facts(self) -> Any:
+        return SimpleNamespace(image=self.image, config=SimpleNamespace(unclean_leader_election_enable=False))
+
+    def write(self, made: Plan, _reply: object, _command: object = None) -> None:
+        self.fenced += [
+            each.broker_id for each in made.records if isinstance(each, BrokerRegistrationChange) and each.fenced > 0
+        ]
+
+    def beat(self, *brokers: int) -> None:
+        for each in brokers:
+            epoch = self.image.brokers[each].broker_epoch
+            self.duties.carry_out(Heartbeat(each, epoch, 100, False, False), lambda _: None)
+
+    def run(self, until_ms: float) -> None:
+        """Let time pass with checks in time."""
+        while self.checks and self.checks[0][0] <= until_ms:
+            self.now_ms, check = self.checks.pop(0)
+            check()
+        self.now_ms = until_ms
+
+
+def test_a_broker_that_is_silent_for_its_session_is_fenced() -> None:
+    rig = Rig()
+    rig.run(800.0)
+    rig.beat(2)
+    rig.run(1_500.0)
+    assert rig.fenced == [1]
+
+
+def test_a_controller_that_stood_still_reads_its_heartbeats_before_it_fences() -> None:
+    # The disk of the controller, or its process, stood still for longer than a session -> the timer came before the heartbeats that had arrived
+    # meanwhile -> every broker of the cluster was fenced.
+    rig = Rig()
+    rig.now_ms = 5_000.0
+    _, check = rig.checks.pop(0)
+    check()
+    assert rig.fenced == []
+    rig.beat(1)
+    rig.run(5_900.0)
+    assert rig.fenced == [2]  # it has ended while the controller stood still
+
+
+def test_a_controller_that_is_always_late_fences_nevertheless() -> None:
+    rig = Rig()
+    for rig.now_ms in (5_000.0, 10_000.0):
+        _, check = rig.checks.pop(0)
+        check()
+    assert rig.fenced == [1, 2]
