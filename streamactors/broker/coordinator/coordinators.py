@@ -18,6 +18,7 @@ from streamactors.broker.coordinator.coordinator_messages import Confirmed, Load
 from streamactors.broker.coordinator.partitioning import partition_for
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.helpers import HelperOutcome
+from streamactors.broker.log.config import LogConfig
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.replication.partition_table import PartitionTable
@@ -152,15 +153,19 @@ class Coordinators(Generic[S]):
                 # up to its present end, would not have it.
                 coordinator.actor.receiveMessage(Resign(), None)
         for index, leader_epoch in led.items():
-            if index not in self._coordinators:
-                self._coordinators[index] = self._elected(index, leader_epoch)
+            if index in self._coordinators:
+                continue
+            partition = self._partitions.get(self._kind.topic, index)
+            if partition is None:  # its log could not be made
+                _log.error(
+                    "%s-%d has no coordinator: it is not on this broker, which leads it", self._kind.topic, index
+                )
+                continue
+            self._coordinators[index] = self._elected(index, leader_epoch, partition.log.config)
 
-    def _elected(self, index: int, leader_epoch: int) -> _Coordinator[S]:
+    def _elected(self, index: int, leader_epoch: int, config: LogConfig) -> _Coordinator[S]:
         kind, data_plane = self._kind, self._runtime.data_plane
         name = f"{kind.topic}-{index}"
-        partition = self._partitions.get(kind.topic, index)
-        assert partition is not None, f"this broker leads {name} but does not host it"
-        config = partition.log.config
         cell: Cell
 
         def tell(message: object) -> None:

@@ -237,3 +237,30 @@ def test_what_the_coordinator_of_an_epoch_acknowledges_is_read_by_that_of_the_ne
         else:
             wait_until(lambda: describe(client, key).error_code == 0, "the new coordinator has read the log")
             assert (describe(client, key).transaction_state == "Ongoing") == (answers != [ErrorCode.NONE])
+
+
+def test_a_partition_that_is_not_here_leaves_the_others_their_coordinators(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Its log could not be made, because the disk was full. The groups of all partitions behind it had no coordinator, either.
+    with LiveBroker(tmp_path) as broker, broker.client() as client:
+        while client.call(10, 2, {"key": "readers", "key_type": 0}).error_code:
+            pass
+        node = broker.node
+        coordinators = node.groups._coordinators
+        image = node.metadata.image
+        topic = image.topics[OFFSETS_TOPIC]
+        again = [PartitionChange(each.partition, topic.topic_id, leader=node.node_id) for each in topic.partitions]
+        delta = apply_records(image, again, image.offset + len(again))
+
+        def elect_again() -> None:
+            hosted = node.partitions._topics[OFFSETS_TOPIC]
+            missing = hosted.pop(1)
+            try:
+                node.metadata.publish(delta)
+            finally:
+                hosted[1] = missing
+
+        broker.on_data_plane(elect_again)
+        assert len(list(coordinators.shards())) == len(again) - 1
+        assert "is not on this broker" in caplog.text
