@@ -333,6 +333,21 @@ def test_a_snapshot_is_read_from_the_leader_that_named_it_and_no_longer() -> Non
         assert state.deadline_ms == deadline_ms
 
 
+def test_who_has_read_a_snapshot_knows_how_much_more_is_committed() -> None:
+    # A node whose disk of the metadata log was replaced read the leader's snapshot, took it for everything that is committed, and deleted the logs of
+    # the topics that were created since.
+    state = replica(Election(4, leader=2))
+    _, asked = sent(state.stored(0, 0.0))[0]
+    assert isinstance(asked, Fetch)
+    answer = FetchAnswer(OK, 4, 2, asked, 25, snapshot=(3, 18))
+    state.fetched(answer, 1.0)
+    assert state.leader_committed == -1, "the own log may be another one until the snapshot has its place"
+    assert state.snapshot_read(18) == [Committed(18), Sync()]
+    assert state.leader_committed == 25
+    state.begin(BeginEpoch(5, 3), 2.0)
+    assert state.leader_committed == -1
+
+
 def test_a_candidate_that_cannot_win_any_more_waits_before_it_asks_again() -> None:
     for _ in range(20):
         state = replica()

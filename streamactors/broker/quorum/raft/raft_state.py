@@ -70,6 +70,7 @@ class RaftState:
         self._has_fetched = False
         self._asked: Fetch | None = None
         self._reading: EpochEnd | None = None
+        self._committed_behind = -1  # what the leader had committed when it named the snapshot that is read
         self.leader_committed = -1
         self._fetch_by_ms = now_ms
         self.role = self._first_role()
@@ -395,7 +396,7 @@ class RaftState:
             if answer.snapshot[1] < self._known_committed:
                 return self._halt(answer.snapshot[1])
             assert self.election.leader is not None
-            self._reading = answer.snapshot
+            self._reading, self._committed_behind = answer.snapshot, answer.high_watermark
             return [ReadSnapshot(self.election.leader, answer.snapshot)]
         self._has_fetched = True
         self.leader_committed = answer.high_watermark
@@ -424,6 +425,8 @@ class RaftState:
         if self._reading is None:
             return []
         self._reading = None
+        # The node starts with what the leader has committed: by the snapshot alone it would delete the logs of topics that were created since.
+        self.leader_committed = max(self.leader_committed, self._committed_behind)
         return [*self._raise_high_watermark(end_offset), Sync()]
 
     def _truncate(self, epoch: int, end_offset: int) -> list[Effect]:
