@@ -168,3 +168,21 @@ def test_an_idle_pool_uses_no_cpu(pool: ElasticPool) -> None:
     threading.Event().wait(0.1)
     assert time.process_time() - before < 0.05
     assert pool._taken == seen
+
+
+def test_a_pool_works_again_when_threads_can_be_started_again(
+    pool: ElasticPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    came = threading.Event()
+    cell = pool.spawn(lambda _: came.set(), "cell")
+    with monkeypatch.context() as short_of_threads:
+        short_of_threads.setattr(threading.Thread, "start", refuses)
+        cell.tell("as long as no thread can be started")
+        assert pool.threads == 0
+    pool.spawn(lambda _: None, "another").tell("later")
+    assert came.wait(10), pool
+    assert pool._watch._thread is not None
+    assert pool._watch._thread.is_alive()

@@ -175,9 +175,9 @@ class ElasticPool:
                     )
                 return False
             self._starting += 1
-            self._watch.start()
             number = self.threads
         try:
+            self._watch.start()
             threading.Thread(target=self._run_worker, name=f"{self.name}-{number}", daemon=True).start()
         except RuntimeError as error:
             with self._lock:

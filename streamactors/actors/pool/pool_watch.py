@@ -63,10 +63,12 @@ class PoolWatch:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-            self._thread.start()
+        """Start the thread, once. Raises RuntimeError if no thread can be started now; the next call tries again."""
+        with self._lock:
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+                thread.start()
+                self._thread = thread
 
     def stop(self, timeout: float) -> None:
         """End the thread, if it runs."""
