@@ -309,6 +309,8 @@ class Processor:
             connection.muted &= ~Mute.QUEUE_FULL
             self._register(connection)
             self._serve_pending(connection)
+            if connection.holds_input():
+                self._dispatcher.execute(partial(self._on_readable, connection))
 
     def _wake_for_buffers(self) -> None:
         self._dispatcher.execute(self._give_buffers)

@@ -225,3 +225,34 @@ def test_a_connection_to_a_broker_that_stops_is_closed_without_a_word(
             processor.adopt(accepted, listener)
         assert client.recv(1) == b""
     assert [each for each in caplog.messages if "stopping" in each] == []
+
+
+def test_what_tls_has_read_ahead_is_served_after_the_wait_for_the_byte_limit(start: Callable[..., Network]) -> None:
+    # OpenSSL takes whole records from the socket. A request of which it had taken the last byte was never read when the connection had waited for the
+    # byte limit: no event of the socket followed.
+    network = start(max_in_flight_bytes=1000)
+    with network.client() as full, network.client() as waiting:
+        full.send_raw(framed(bytes(1200)))
+        wait_until(lambda: network.processor.in_flight_bytes > 1000)
+        waiting.send_raw(framed(bytes(600)))
+        wait_until(lambda: len(network.seen) == 2)
+        connection = network.seen[1].connection
+        held = [framed(bytes(20))]
+
+        def receive_into(view: memoryview) -> int:
+            if not held:
+                raise BlockingIOError
+            content = held.pop()
+            view[: len(content)] = content
+            return len(content)
+
+        def read_ahead() -> None:
+            connection.receive_into, connection.holds_input = receive_into, lambda: bool(held)
+
+        network.on_loop(read_ahead)
+        for request in network.seen[:2]:
+            network.on_loop(lambda request=request: echo(request))  # type: ignore[misc]
+        wait_until(lambda: len(network.seen) == 3)
+        network.on_loop(lambda: echo(network.seen[2]))
+        assert [len(waiting.read_frame()) for _ in range(2)] == [600, 20]
+        assert len(full.read_frame()) == 1200
