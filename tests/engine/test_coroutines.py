@@ -91,3 +91,21 @@ def test_cancelling_the_future_cancels_the_coroutine(actor_system):
     assert entered.wait(5)
     future.cancel()
     assert cancelled.wait(5)
+
+
+def test_a_loop_that_is_first_needed_while_the_system_shuts_down_refuses_and_leaves_no_thread():
+    raised = []
+
+    def when_shut_down():
+        coroutine = nap(0)
+        try:
+            run_coroutine(system, coroutine)
+        except Exception as error:
+            raised.append(error)
+        finally:
+            coroutine.close()
+
+    with ActorSystem("late-loop") as system:
+        system.on_shutdown(when_shut_down)
+    assert [type(error) for error in raised] == [AbruptTermination], raised
+    assert not [thread.name for thread in threading.enumerate() if thread.name == "late-loop-asyncio"]

@@ -17,6 +17,7 @@ from contextvars import Context
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from streamactors.actors.local_system import SystemStopped
 from streamactors.clock import Clock, VirtualClock
 from streamactors.errors import AbruptTermination
 
@@ -43,8 +44,12 @@ def loop_of(system: ActorSystem) -> SystemLoop:
         with _loops_lock:
             loop = _loops.get(system)
             if loop is None:
-                loop = _loops[system] = SystemLoop(system.name, system.clock)
-                system.on_shutdown(loop.stop)
+                loop = SystemLoop(system.name, system.clock)
+                try:
+                    system.on_shutdown(loop.stop)
+                except SystemStopped:  # shutdown has begun: the loop refuses every coroutine
+                    loop.stop()
+                _loops[system] = loop
     return loop
 
 
