@@ -26,6 +26,7 @@ from streamactors import (
 from streamactors.dsl.dynamic.tcp import IncomingConnection
 from streamactors.stages.network.tcp import AcceptedTcp
 from tests.own_process import own_process
+from tests.refused_accepts import SAID, out_of_files, refused_accepts
 
 
 def run(source: Any) -> Any:
@@ -213,6 +214,22 @@ def test_clients_that_reset_at_once_do_not_end_the_server():
         client.close()
     assert whole(Source.single(b"x").via(Tcp.outgoing_connection(*binding.address))) == b"X"
     binding.unbind().result(10)
+
+
+def test_a_server_without_a_descriptor_left_says_so_and_goes_on(monkeypatch, caplog):
+    # the source of connections failed, and the server was gone
+    monkeypatch.setattr("streamactors.stages.network.server.ACCEPT_AGAIN_S", 0.01)
+    left = refused_accepts(monkeypatch, out_of_files(), out_of_files())
+    binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
+    with socket.create_connection(binding.address, 10) as client:
+        client.sendall(b"x")
+        client.settimeout(10)
+        assert client.recv(1) == b"X"
+    binding.unbind().result(10)
+    assert left == []
+    assert [record.getMessage() for record in caplog.records if SAID in record.getMessage()] == [
+        f"server on 127.0.0.1:{binding.address[1]}: {SAID} (ulimit -n)"
+    ] * 2
 
 
 def test_a_connection_that_was_reset_still_knows_its_peer():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 import ssl
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.awaiting import when_done
@@ -19,6 +21,8 @@ from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import AbruptTermination, ConnectionFailed
 from streamactors.stages.checks import positive
 from streamactors.stages.network.tcp import AcceptedTcp, Address, address_of, checked_port, checked_tls, place
+
+_log = logging.getLogger("streamactors.stages")
 
 
 class ServerBinding:
@@ -140,6 +144,10 @@ async def _accept(listening: socket.socket) -> tuple[socket.socket, Any] | None:
         return None
     except OSError as error:
         if error.errno == errno.ENOTCONN:  # the client has reset the connection meanwhile
+            return None
+        if error.errno in OUT_OF_FILES:
+            _log.warning(CANNOT_ACCEPT, f"server on {place(listening.getsockname())}", error)
+            await asyncio.sleep(ACCEPT_AGAIN_S)
             return None
         raise
     return accepted, peer
