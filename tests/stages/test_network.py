@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import socket
@@ -24,7 +25,7 @@ from streamactors import (
     Tcp,
 )
 from streamactors.dsl.dynamic.tcp import IncomingConnection
-from streamactors.stages.network.tcp import AcceptedTcp
+from streamactors.stages.network.tcp import AcceptedTcp, OutgoingTcp, _OutgoingLogic
 from tests.own_process import own_process
 from tests.refused_accepts import SAID, out_of_files, refused_accepts
 
@@ -230,6 +231,17 @@ def test_a_server_without_a_descriptor_left_says_so_and_goes_on(monkeypatch, cap
     assert [record.getMessage() for record in caplog.records if SAID in record.getMessage()] == [
         f"server on 127.0.0.1:{binding.address[1]}: {SAID} (ulimit -n)"
     ] * 2
+
+
+def test_a_connection_that_times_out_later_on_is_no_connection_that_was_never_there():
+    # the error of a peer that has vanished said "within the connect_timeout; raise it"
+    vanished = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+    logic = _OutgoingLogic(OutgoingTcp("example", 80))
+    logic._connected = True
+    assert str(logic.failed(vanished)) == "the connection to example:80 broke: connection timed out"
+    logic._connected = False
+    assert str(logic.failed(vanished)).startswith("no connection to example:80: connection timed out;")
+    assert "within the connect_timeout" in str(logic.failed(TimeoutError()))
 
 
 def test_a_connection_that_was_reset_still_knows_its_peer():

@@ -100,7 +100,7 @@ class _TcpLogic(DuplexLogic):
     where = ""
 
     def failed(self, error: BaseException) -> BaseException:
-        if isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError) and not error.errno:  # ours; the kernel's own has a number
             return ConnectionFailed(
                 f"no connection to {self.where} within the connect_timeout; raise it, or look at the network"
             )
