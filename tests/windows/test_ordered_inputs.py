@@ -245,6 +245,23 @@ def test_the_end_of_the_stream_takes_what_is_held(timeless: ActorSystem) -> None
         bench.check_laws()
 
 
+def test_no_position_passes_a_row_that_has_failed(timeless: ActorSystem) -> None:
+    """A row fails -> the positions behind it passed all the same -> they were committed -> the next run did not read the row again."""
+
+    def add(_: int, new: int) -> int:
+        if new == 5:
+            raise RuntimeError("this row is bad")
+        return new
+
+    built = RecordStream().group_by_key(max_task_idle=0).windowed_by(LONG).reduce(add)
+    with Bench(timeless, WindowStage(compile(built.to_stream().blueprint))) as bench:
+        begin(bench)
+        send(bench, LEFT, 1, 5, 9)
+        send(bench, RIGHT, 8)
+        assert "this row is bad" in str(bench.end)
+        assert not [x for x in seen(bench) if isinstance(x, dict) and x.get("left", 0) > 1]
+
+
 def test_too_many_rows_held_end_the_wait() -> None:
     order = HeadTimeOrder(["a", "b"], 1_000, most_rows=3)
     order.add("a", [Record("a", 1, at) for at in range(5)])

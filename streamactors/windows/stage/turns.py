@@ -27,6 +27,8 @@ class OrderedStage(Protocol):
     @property
     def may_process(self) -> bool: ...
     @property
+    def has_failed(self) -> bool: ...
+    @property
     def room(self) -> int: ...
     def process(self, rows: list[Any], /) -> None: ...
     def hand_out(self) -> None: ...
@@ -197,6 +199,8 @@ class Turns:
         return not self._ordered or self._ordered.positions() is not None
 
     def _pass_marks(self) -> None:
+        if self._stage.has_failed:
+            return  # a row that was taken has not been processed, and the next run must read it again
         signals = self._ordered.pass_marks(self._target or {})
         if self.is_exact:
             at: dict[Key, Position] = self._ordered.positions() or {}

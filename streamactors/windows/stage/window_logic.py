@@ -144,7 +144,12 @@ class WindowLogic(Logic):
     @property
     def may_process(self) -> bool:
         """False while results wait for demand or the state of a partition is being read, and once the stage has failed."""
-        return self._failure is None and not self._must_hold()
+        return not self.has_failed and not self._must_hold()
+
+    @property
+    def has_failed(self) -> bool:
+        """True once a row has failed, or the stage."""
+        return self._failure is not None
 
     @property
     def room(self) -> int:
