@@ -262,6 +262,24 @@ def test_no_position_passes_a_row_that_has_failed(timeless: ActorSystem) -> None
         assert not [x for x in seen(bench) if isinstance(x, dict) and x.get("left", 0) > 1]
 
 
+def test_a_second_source_of_a_topic_lets_go_the_rows_of_its_own_task(timeless: ActorSystem) -> None:
+    """Rows of two tasks are held -> a second source reads a topic of the second task -> the rows of that task go as they came, those of the first wait on."""
+    other = Part("left", 1)
+    with Bench(timeless, stage()) as bench:
+        begin(bench)
+        for topic in ("left", "right"):
+            bench.put(Assigned(("s", Part(topic, 1)), 1))
+        send(bench, LEFT, 5)
+        bench.send(Record("x", 7, 7, RecordContext("left", 1, 0)))
+        bench.put({("s", other): (1, 1)})
+        assert seen(bench) == []
+        bench.put(Assigned(("t", other), 1))
+        assert [x for x in seen(bench) if isinstance(x, int)] == [7]
+        send(bench, RIGHT, 4, 6)
+        assert [x for x in seen(bench) if isinstance(x, int)] == [7, 4, 5]
+        bench.cancel()
+
+
 def test_too_many_rows_held_end_the_wait() -> None:
     order = HeadTimeOrder(["a", "b"], 1_000, most_rows=3)
     order.add("a", [Record("a", 1, at) for at in range(5)])

@@ -134,6 +134,11 @@ class OrderedInputs:
                     return rows
         return []
 
+    def take_all(self, key: Key) -> list[Any]:
+        """Take all rows of the task that an input belongs to, in their order."""
+        order = self._orders.get(self._task_of(key[1]))
+        return [] if order is None else order.take(0, wait=False)
+
     def take_before(self, target: PositionMark, most: int, *, wait: bool = True) -> list[Any]:
         """Take up to `most` rows of one task that stand before `target`; with `wait`, rows that are on their way are waited for."""
         for order in self._orders.values():

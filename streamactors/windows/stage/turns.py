@@ -134,7 +134,7 @@ class Turns:
     def assigned(self, signal: Assigned, inputs: frozenset[Key]) -> None:
         """An input joins those of its task (`inputs`, itself among them)."""
         if self._ordered.size and self._ordered.is_second(signal.key, inputs):
-            self._stage.process(self._ordered.take(0, NO_LIMIT, wait=False))
+            self._stage.process(self._ordered.take_all(signal.key))
             self._pass_marks()
         provider = self.providers.get(signal.key[0])
         self._ordered.assigned(signal, inputs, self.passed, MOST_ROWS if provider is None else NO_LIMIT)
