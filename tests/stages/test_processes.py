@@ -14,6 +14,8 @@ import pytest
 from streamactors import (
     BuildError,
     Flow,
+    Keep,
+    KillSwitches,
     ProcessFailed,
     Sink,
     Source,
@@ -75,11 +77,8 @@ def test_a_process_that_reads_no_more_ends_an_endless_stream():
     assert whole(Source.repeat(b"a\n").through_process("head", "-n", "2")) == b"a\na\n"
 
 
-def test_a_process_is_ended_when_the_stream_is_cancelled():
-    """The shell ignores SIGTERM, so only SIGKILL after `grace` ends it."""
-    script = 'trap "" TERM; echo $$; while :; do sleep 0.05; done'
-    source = Source.never().through_process("sh", "-c", script, grace="50ms")
-    pid = int(source.lines().run_with(Sink.head()).result(10))
+def ends(pid: int) -> None:
+    """Wait for the end of a process; end it and fail when it does not come."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
@@ -89,6 +88,32 @@ def test_a_process_is_ended_when_the_stream_is_cancelled():
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)
     raise AssertionError("the process still runs")
+
+
+def test_a_process_is_ended_when_the_stream_is_cancelled():
+    """The shell ignores SIGTERM, so only SIGKILL after `grace` ends it."""
+    script = 'trap "" TERM; echo $$; while :; do sleep 0.05; done'
+    source = Source.never().through_process("sh", "-c", script, grace="50ms")
+    ends(int(source.lines().run_with(Sink.head()).result(10)))
+
+
+def test_a_process_that_has_closed_its_output_is_ended_when_the_stream_is_cancelled(tmp_path):
+    """The stream waits for its exit code then. The process got no signal, and the stage waited for ever."""
+    heard = tmp_path / "heard"
+    os.mkfifo(heard)
+    script = 'echo $$; exec >&-; cat > /dev/null; echo > "$0"; while :; do sleep 0.05; done'
+    seen: list[bytes] = []
+    switch = (
+        Source.never()
+        .through_process("sh", "-c", script, str(heard))
+        .map(seen.append)
+        .via_mat(KillSwitches.single(), Keep.right)
+        .to(Sink.ignore())
+        .run()
+    )
+    heard.read_bytes()  # the input was closed: the stage has read the end of the output, and waits for the exit code
+    switch.shutdown()
+    ends(int(b"".join(seen)))
 
 
 def test_a_command_line_in_one_text_is_no_program():

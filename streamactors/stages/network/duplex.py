@@ -177,6 +177,8 @@ class DuplexLogic(FlowLogic):
     def on_cancel(self, out: Connection, cause: BaseException) -> None:
         if not isinstance(cause, NonFailureCancellation):
             self._fail(cause)
+        elif self._over:
+            self.complete_stage()  # nobody wants what `disconnect` still waits for
         elif self._input_over or self.one_end or not self._connected:
             self._output_over = True
             self._end_input()
