@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Revoked
+from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Position, Revoked
 from streamactors.errors import BuildError
+from streamactors.kafka import ConsumerSettings, Subscriptions
+from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import Record, RecordContext, TimeWindows, compile
 from streamactors.windows.definitions.duration import Duration
@@ -358,3 +360,44 @@ def test_rows_of_three_inputs_come_in_order_and_never_more_than_asked_for(times:
         assert len(piece) <= most
         taken += [each.timestamp for each in piece]
     assert taken == sorted(at for stamps in times for at in stamps)
+
+
+class Reading:
+    """A Kafka source, as the stages behind it see it."""
+
+    def __init__(self) -> None:
+        self.held_back: frozenset[Any] = frozenset()
+        self.given_back: dict[Any, Position] = {}
+
+    def hold_back(self, partitions: frozenset[Any]) -> None:
+        self.held_back = partitions
+
+    def give_back(self, partition: Any, place: Position) -> None:
+        self.given_back[partition] = place
+
+
+def test_a_stage_that_has_ended_holds_no_input_back_and_is_waited_for_no_more(timeless: ActorSystem) -> None:
+    """Two stages read the same topics -> the first holds the left one back, and is cancelled -> the second waited for the left topic for ever,
+    and a revocation for what the first one holds."""
+    source = Reading()
+    with Bench(timeless, stage()) as first, Bench(timeless, stage()) as second:
+        provider = ChangelogProvider(
+            ConsumerSettings("nowhere:1", group_id="g"),
+            second.logic.run,
+            "g",
+            subscription=Subscriptions.topics("left", "right"),
+            bounded=False,
+            source=source,
+        )
+        for bench in (first, second):
+            bench.logic.turns.providers = {"s": provider}
+            begin(bench)
+        send(first, LEFT, *range(FAR_AHEAD + 1))
+        assert source.held_back == {LEFT[1]}
+        first.cancel()
+        assert not source.held_back
+        send(second, LEFT, 1)
+        provider.revoking([LEFT, RIGHT])
+        second.settle()
+        assert source.given_back[LEFT[1]] == (1, 0)
+        second.cancel()

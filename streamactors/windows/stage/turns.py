@@ -129,6 +129,11 @@ class Turns:
             for source, provider in self.providers.items():
                 provider.hold_back(self, frozenset(key[1] for key in far_ahead if key[0] == source))
 
+    def close(self) -> None:
+        """The stage has stopped."""
+        for provider in self.providers.values():
+            provider.forget(self)
+
     # ── inputs that come and go ───────────────────────────────────────────────────────────────────────────────────
 
     def assigned(self, signal: Assigned, inputs: frozenset[Key]) -> None:

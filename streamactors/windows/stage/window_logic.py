@@ -402,6 +402,7 @@ class WindowLogic(Logic):
 
     def on_stop(self) -> None:
         self._reads.close()
+        self.turns.close()
         for task in self.tasks.tasks.values() if self._started else ():
             task.close()
         if self._keeper is not None:

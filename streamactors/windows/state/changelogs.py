@@ -144,6 +144,9 @@ class Provider(Protocol):
     def read_in_order(self, reader: InOrder) -> None:
         """Have `reader` called when partitions are about to be revoked."""
 
+    def forget(self, reader: InOrder) -> None:
+        """A reader has ended: it holds nothing back, and is called no more."""
+
     def give_back(self, partition: Any, place: Position) -> None:
         """Rows delivered from this position of a partition on were dropped: they are not in flight, and are read again."""
 

@@ -129,6 +129,12 @@ class ChangelogProvider:
         with self._lock:
             self._held_back.setdefault(reader, frozenset())
 
+    def forget(self, reader: InOrder) -> None:
+        """A reader has ended: it holds nothing back, and is called no more."""
+        with self._lock:
+            if self._held_back.pop(reader, None):
+                self._tell_what_is_held_back()
+
     def revoking(self, keys: Sequence[Key]) -> None:
         """Partitions are about to be revoked."""
         with self._lock:
@@ -149,9 +155,12 @@ class ChangelogProvider:
         """Pause delivery from the partitions that any reader names, and resume all others."""
         with self._lock:
             self._held_back[reader] = partitions
-            source = self._source()
-            if source is not None:
-                source.hold_back(frozenset().union(*self._held_back.values()))
+            self._tell_what_is_held_back()
+
+    def _tell_what_is_held_back(self) -> None:
+        source = self._source()
+        if source is not None:
+            source.hold_back(frozenset().union(*self._held_back.values()))
 
     # ── stages that keep state ────────────────────────────────────────────────────────────────────────────────────
 
