@@ -351,6 +351,13 @@ def test_events_come_from_a_server_and_a_lost_connection_is_made_again_behind_th
     assert server.asked == [None, "2", "2", "3"]
 
 
+def test_the_id_of_the_last_event_may_hold_any_character(server):
+    server.answers = [(200, KIND, "id: Zürich-№1\ndata: a\n\n".encode()), (204, "", b"")]
+    found = run(Source.server_sent_events(server.url, reconnect=QUICK))
+    assert [(e.data, e.id) for e in found] == [("a", "Zürich-№1")]
+    assert server.asked[1].encode("latin-1").decode() == "Zürich-№1"  # the server reads headers as Latin-1
+
+
 def test_an_event_is_emitted_while_the_connection_stays_open_and_cancel_closes_it(server):
     server.answers = [(200, KIND, b"data: now\n\n: wait\n")]
     assert Source.server_sent_events(server.url).run_with(Sink.head()).result(10).data == "now"

@@ -119,9 +119,9 @@ class _Events:
 
     async def _bytes(self, client: Any, last_id: str) -> AsyncIterator[bytes]:
         """Yield the bytes of one connection. Raises _Lost where another attempt may help, ConnectionFailed where none will."""
-        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **self._headers}
+        headers: dict[str, str | bytes] = {"Accept": "text/event-stream", "Cache-Control": "no-store", **self._headers}
         if last_id:
-            headers["Last-Event-ID"] = last_id
+            headers["Last-Event-ID"] = last_id.encode()
         try:
             async with client.stream("GET", self._url, headers=headers) as response:
                 status, kind = response.status_code, response.headers.get("content-type", "")
