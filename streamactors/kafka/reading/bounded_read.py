@@ -1,23 +1,41 @@
 """BoundedRead: where a bounded read ends, and who has heard of it.
 
 A read is bounded from its start (`until="end"`) or by `control.stop_at_end()`. Each assignment looks up its own ends. A partition that
-was revoked is read to its end by the next owner. Owner: the consumer actor."""
+was revoked is read to its end by the next owner.
+
+With an eager assignor a consumer without partitions has nothing to read, and ends. With a cooperative one, or with the group protocol of KIP-848, it
+may get partitions later, when other members have given them up: it ends when the group has committed everything, or when it has read what it got.
+Owner: the consumer actor."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from typing import Final
 
+from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.reading.assignment.start_positions import partitions_of
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.shared import Shared
-from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import Subscription, TopicPartition
+
+_log: Final = logging.getLogger("streamactors.kafka")
+GROUP_CHECK_MS: Final = 250.0
+SAY_AFTER_MS: Final = 5_000.0
 
 
 class BoundedRead:
     """See the module."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, subscription: Subscription) -> None:
         self._shared = shared
+        self._subscription = subscription
+        self._may_get_more = _assigns_step_by_step(shared.settings)
+        self._ends_of_group: dict[TopicPartition, int] | None = None
+        self._next_check_ms = 0.0
+        self._say_ms = 0.0
         self._ended_feeds: set[Feed] = set()
         self._end_told = False
         self._assigned = False  # the group has assigned partitions: having none then means that all are read
@@ -30,6 +48,7 @@ class BoundedRead:
     def begin_at_end(self) -> None:
         """Make the read a bounded one: it ends where the partitions end now."""
         self._shared.until_end = True
+        self._may_get_more = False  # the user ends what this consumer reads now
         client, partitions = self._shared.client, self._shared.state.partitions
         if client is not None:
             # not the stable ends: what was committed just now may still lack its marker
@@ -63,9 +82,41 @@ class BoundedRead:
                     state.feed_gone(feed)
                     feed.finish(_end_of(partition))
         if not self._end_told and self._assigned and all(map(state.finished, partitions)):
+            if not partitions and self._may_get_more and not self._group_is_done():
+                return
             self._end_told = True
             source = shared.source
             source.post(source.on_end, [(p.key, p.epoch, _end_of(p)) for p in partitions])
+
+    def _group_is_done(self) -> bool:
+        """Return whether the group has committed everything up to the ends at the first call. Asks the broker now and then."""
+        shared, client, now = self._shared, self._shared.client, self._shared.now_ms()
+        if client is None or now < self._next_check_ms:
+            return False
+        self._next_check_ms = now + GROUP_CHECK_MS
+        if self._ends_of_group is None:
+            self._ends_of_group = client.stable_ends(partitions_of(self._subscription, client))
+            self._say_ms = now + SAY_AFTER_MS
+        try:
+            committed = client.committed(self._ends_of_group)
+        except KafkaError:
+            return False  # the broker is away
+        behind = [key for key, end in self._ends_of_group.items() if committed.get(key, 0) < end]
+        if behind and now >= self._say_ms:
+            self._say_ms = float("inf")
+            _log.warning(
+                "group %s: this consumer has no partitions. It ends when other members have committed the rest of %s, or reads it itself "
+                "when they have left",
+                shared.settings.group_id,
+                ", ".join(map(str, sorted(behind)[:5])),
+            )
+        return not behind
+
+
+def _assigns_step_by_step(settings: ConsumerSettings) -> bool:
+    properties = settings.client_properties()
+    assignors = str(properties.get("partition.assignment.strategy", ""))
+    return "cooperative" in assignors or str(properties.get("group.protocol", "")).lower() == "consumer"
 
 
 def _end_of(partition: AssignedPartition) -> int:

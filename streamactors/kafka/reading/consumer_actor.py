@@ -108,7 +108,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             until_end=until_end,
             apart=apart,
         )
-        self._bounded = bounded = BoundedRead(shared)
+        self._bounded = bounded = BoundedRead(shared, subscription)
         self._commits = commits_of_this = ConsumerCommits(shared)
         in_group = isinstance(subscription, AutoSubscription)
         handler = subscription.handler if isinstance(subscription, AutoSubscription) else None

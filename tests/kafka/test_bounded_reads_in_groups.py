@@ -1,0 +1,73 @@
+"""A bounded read whose consumer gets no partitions at first, as with a cooperative assignor: other members have them, and may give them up."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from streamactors import ActorSystem, Keep, RestartSettings, RestartSource, Sink
+from streamactors.kafka import Consumer, Subscriptions
+from streamactors.kafka.reading import ending
+
+
+@pytest.fixture
+def cooperative(settings):
+    assignor = {"partition.assignment.strategy": "cooperative-sticky"}
+    return replace(settings, properties={**settings.properties, **assignor})
+
+
+def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, system, topic_with, monkeypatch):
+    monkeypatch.setattr(ending, "AFTER_FAILURE_MS", 2_000)  # so long it is a member
+    # The former instance was still a member. The next one got no partition, took that for the end, and the stream succeeded without the rest.
+    topic, failed = topic_with("left-over", [b"x"] * 20), []
+
+    def fail_once(record):
+        if record.offset == 10 and not failed:
+            failed.append(record)
+            raise ValueError("once")
+        return record.offset
+
+    source = RestartSource.on_failures_with_backoff(
+        RestartSettings(10, 20, 0.0),
+        lambda: Consumer.source(cooperative, Subscriptions.topics(topic), until="end").map(fail_once),
+    )
+    assert set(source.run_with(Sink.to_list(), system).result(60)) == set(range(20))
+
+
+def test_an_instance_that_comes_later_takes_its_share(cooperative, system, topic_with):
+    topic = topic_with("shared-out", [b"x"] * 20, 2)
+    go, reached = threading.Event(), threading.Event()
+
+    def wait(record):
+        reached.set()
+        assert go.wait(60)
+        return record.partition, record.offset
+
+    def start(where, step):
+        slowly = replace(cooperative, revoke_timeout_ms=100, max_in_flight=1)
+        source = Consumer.source(slowly, Subscriptions.topics(topic), until="end")
+        return source.map(step).run_with(Sink.to_list(), where)
+
+    first = start(system, wait)
+    assert reached.wait(30)
+    with ActorSystem("second") as second:
+        later = start(second, lambda record: (record.partition, record.offset)).result(60)
+        go.set()
+        assert {*later, *first.result(60)} == {(number, offset) for number in range(2) for offset in range(10)}
+    assert later
+
+
+def test_an_instance_without_partitions_ends_when_the_group_has_committed_everything(
+    cooperative, system, topic_with, committed, wait_for
+):
+    topic = topic_with("held-by-another", [b"x"] * 20)
+    source = Consumer.source(cooperative, Subscriptions.topics(topic))
+    control, done = source.to_mat(Sink.foreach(lambda _: None), Keep.both).run(system)
+    wait_for(lambda: committed(topic) == {0: 20})
+    with ActorSystem("second") as second:
+        bounded = Consumer.source(cooperative, Subscriptions.topics(topic), until="end")
+        assert bounded.run_with(Sink.to_list(), second).result(60) == []
+    assert control.snapshot()["partitions"], "the partition stays with the first"
+    control.drain_and_shutdown(done)
