@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 
 from streamactors.engine.logic import Logic
+from streamactors.errors import AbruptTermination
 from streamactors.spark.errors import SparkError
 from streamactors.spark.sink import sink_logic
 from streamactors.spark.sink.sink_logic import SparkSinkLogic
@@ -151,3 +152,53 @@ def test_a_stage_that_stops_gives_back_what_it_has_opened_and_ends_its_handle(
     *before, error = done
     assert before == ([] if ended else ["stop"]) + (["bridge", "checkpoint"] if opened else [])
     assert (error is None) == ended
+
+
+@pytest.mark.parametrize("moment", ["before", "in the middle", "behind"])
+def test_a_stage_that_stops_while_its_query_is_prepared_holds_nothing(
+    logic: SparkSinkLogic, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the actor system ended while Spark was asked: the lock of the checkpoint stayed, so no other run of the process could take it
+    held: set[str] = set()
+
+    def stop(now: str) -> None:
+        if now == moment:
+            logic.stopped = True
+            logic.on_stop()
+
+    class Opened:
+        """A checkpoint or a bridge; `address` is a bridge's."""
+
+        address = ("127.0.0.1", 1)
+        options: dict[str, str] = {}
+
+        def __init__(self, *arguments: Any) -> None:
+            self.name = f"opened with {len(arguments)}"
+
+        def open(self, *_: Any) -> None:
+            held.add(self.name)
+            stop("in the middle")
+
+        start = open
+
+        def close(self) -> None:
+            held.discard(self.name)
+
+    for name in ("Checkpoint", "Bridge"):
+        monkeypatch.setattr(sink_logic, name, Opened)
+    monkeypatch.setattr(sink_logic, "Files", lambda *_: None)
+    logic._settings.encrypt = False  # type: ignore[misc]
+    logic._settings.host, logic._settings.advertised_host = "127.0.0.1", None  # type: ignore[misc]
+    logic._settings.schema.spark = SimpleNamespace(simpleString=lambda: "n long")  # type: ignore[misc]
+    logic._settings.spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1, master="local"))  # type: ignore[misc]
+    logic._runner = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
+    logic._order = []
+    stop("before")
+    if moment == "behind":
+        assert logic._prepare()["port"] == "1"
+        assert len(held) == 2
+        stop("behind")
+    else:
+        with pytest.raises(AbruptTermination):
+            logic._prepare()
+    assert held == set()

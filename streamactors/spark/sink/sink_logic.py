@@ -77,6 +77,7 @@ class SparkSinkLogic(Logic):
         self._claimed = threading.Condition()
         self._bridge: Bridge | None = None
         self._checkpoint: Checkpoint | None = None
+        self._closing = threading.Lock()
         self._available_now = "availableNow" in settings.trigger
         self._new_query = False
 
@@ -145,6 +146,17 @@ class SparkSinkLogic(Logic):
     # ── before the query starts; on the runner's thread ───────────────────────────────────────────────────────────
 
     def _prepare(self) -> dict[str, str]:
+        """Return the options of the reader. A stage that has stopped meanwhile has seen nothing to close, or only a part of it."""
+        try:
+            options = self._open()
+            if self.stopped:
+                raise AbruptTermination("the stream was ended before Spark's query began")
+            return options
+        finally:
+            if self.stopped:
+                self._close()
+
+    def _open(self) -> dict[str, str]:
         settings = self._settings
         handles = self._all_handles()
         unbounded = [handle.label for handle in handles if not handle.bounded]
@@ -304,11 +316,15 @@ class SparkSinkLogic(Logic):
         if not self._query_ended:
             self._runner.stop()
             error = error or AbruptTermination("the stream was ended while Spark's query ran")
-        if self._bridge is not None:
-            self._bridge.close()
-        if self._checkpoint is not None:
-            self._checkpoint.close()
+        self._close()
         self.query.end(error)
+
+    def _close(self) -> None:
+        with self._closing:
+            if self._bridge is not None:
+                self._bridge.close()
+            if self._checkpoint is not None:
+                self._checkpoint.close()
 
     def snapshot_state(self) -> str:
         counts = self._batches.snapshot()
