@@ -11,6 +11,7 @@ import pytest
 
 from streamactors import ActorSystem, Keep, Sink, Source
 from streamactors.engine.island.run import runs_of
+from streamactors.spark.errors import SparkError
 from streamactors.spark.frames import stream_rows
 from streamactors.spark.frames.stream_rows import DONE, StreamRows
 from streamactors.spark.query.runner import INTERRUPTED
@@ -133,3 +134,19 @@ def test_a_system_that_ends_stops_the_query(query: FakeQuery) -> None:
         assert not query.stopped.is_set()
     assert query.stopped.is_set()
     assert "the stream was ended" in str(handle.exception())
+
+
+def test_a_checkpoint_that_cannot_be_reached_ends_the_query(
+    query: FakeQuery, actor_system: ActorSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # who waited for the end of the query waited for ever
+    def unreachable(*_: Any) -> None:
+        raise SparkError("hdfs://nowhere: Spark cannot use its file system")
+
+    monkeypatch.setattr(stream_rows, "Files", unreachable)
+    handle, done = rows().to_mat(Sink.ignore(), Keep.both).run(actor_system)
+    error = done.exception(30)
+    assert isinstance(error, SparkError)
+    eventually(lambda: not runs_of(actor_system), 30)
+    assert not handle.is_active
+    assert handle.exception() is error

@@ -74,6 +74,7 @@ class StreamRowsLogic(SourceLogic):
     """See the module."""
 
     keep_going = True  # until the query has ended
+    _runner: _Runner | None = None  # None: the stage has failed at its start
 
     def __init__(self, stage: StreamRows) -> None:
         super().__init__(stage)
@@ -193,6 +194,7 @@ class StreamRowsLogic(SourceLogic):
         self.complete_stage()
 
     def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        assert self._runner is not None
         self._runner.stop()
         self._close(cause)
         if self._ended:
@@ -213,9 +215,10 @@ class StreamRowsLogic(SourceLogic):
             self._condition.notify_all()
 
     def on_stop(self) -> None:
-        self._close(AbruptTermination("the stream was ended while Spark's query ran"))
+        self._close(self.failure or AbruptTermination("the stream was ended while Spark's query ran"))
         if not self._ended:
-            self._runner.stop()
+            if self._runner is not None:
+                self._runner.stop()
             self.query.end(self._closed)
 
     def snapshot_state(self) -> str:
