@@ -6,6 +6,7 @@ one TaskTime, and rows behind a repartition topic do not move the time before it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Final, Protocol
 
 from streamactors.windows.processors.punctuation import Punctuation
@@ -58,5 +59,6 @@ class TaskTime:
 
     def close(self) -> None:
         """The task has ended."""
-        for processor in self.processors:
-            processor.close()
+        with ExitStack() as closing:  # the error of one keeps no other one open
+            for processor in reversed(self.processors):
+                closing.callback(processor.close)

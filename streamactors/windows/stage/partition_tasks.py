@@ -55,10 +55,12 @@ class PartitionTasks:
         self._tasks[partition] = task
 
     def revoked(self, partition: Any) -> bool:
-        """A partition was revoked: drop its task, without results. Return True if state of its rows went with the task."""
+        """A partition was revoked: close and drop its task, without results. Return True if state of its rows went with the task."""
         task = self._tasks.pop(partition, None)
         took_rows = partition in self._took_rows
         self._took_rows.discard(partition)
+        if task is not None:
+            task.close()
         return took_rows and task is not None and bool(task.stores)
 
     def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:

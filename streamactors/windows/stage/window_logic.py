@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -403,10 +404,11 @@ class WindowLogic(Logic):
     def on_stop(self) -> None:
         self._reads.close()
         self.turns.close()
-        for task in self.tasks.tasks.values() if self._started else ():
-            task.close()
-        if self._keeper is not None:
-            self._keeper.close(self._failure)
+        with ExitStack() as closing:  # a processor's own error keeps nothing else open
+            if self._keeper is not None:
+                closing.callback(self._keeper.close, self._failure)
+            for task in self.tasks.tasks.values() if self._started else ():
+                closing.callback(task.close)
 
     def snapshot_state(self) -> str:
         waiting = self._results.size + self._late.size

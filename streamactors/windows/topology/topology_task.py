@@ -6,6 +6,7 @@ topics. An error ends a task; later calls raise TaskDead."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from streamactors.windows.errors import InvalidRecord
@@ -131,11 +132,12 @@ class TopologyTask(WindowTask):
 
     def close(self) -> None:
         """The task ends: close its processors and lookups."""
-        for time in self._times:
-            time.close()
-        for step in self._plan.steps.values():
-            if isinstance(step.operator, LookupJoin):
-                step.operator.close()
+        with ExitStack() as closing:  # the error of one keeps no other one open
+            for step in self._plan.steps.values():
+                if isinstance(step.operator, LookupJoin):
+                    closing.callback(step.operator.close)
+            for time in reversed(self._times):
+                closing.callback(time.close)
 
     def stateful(self, store: str) -> Stateful | None:
         """Return what keeps a store, or None."""
