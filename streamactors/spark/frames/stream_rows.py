@@ -215,10 +215,11 @@ class StreamRowsLogic(SourceLogic):
             self._condition.notify_all()
 
     def on_stop(self) -> None:
-        self._close(self.failure or AbruptTermination("the stream was ended while Spark's query ran"))
-        if not self._ended:
-            if self._runner is not None:
-                self._runner.stop()
+        self._close(AbruptTermination("the stream was ended while Spark's query ran"))
+        if self._runner is None:
+            self.query.end(self.failure or self._closed)
+        elif not self._ended:
+            self._runner.stop()
             self.query.end(self._closed)
 
     def snapshot_state(self) -> str:
