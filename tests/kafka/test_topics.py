@@ -16,7 +16,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings
 from streamactors.kafka.between import topic_upkeep
 from streamactors.kafka.client.admin import Admin
-from streamactors.kafka.errors import NoBroker, TopicError
+from streamactors.kafka.errors import NoBroker, TopicError, TopicNotFound
 from streamactors.kafka.settings import ClientSettings
 from streamactors.windows import JoinWindows, TimeWindows
 from streamactors.windows.errors import OperatorFailed
@@ -234,6 +234,19 @@ def test_a_topology_that_fails_at_the_start_leaves_no_run_behind(system):
     with pytest.raises(NoBroker):
         topics.graph().run(system)
     assert list(system.streams()) == []
+
+
+def test_a_topology_whose_global_table_is_not_there_leaves_no_thread_behind(cluster, settings, system) -> None:
+    """Threads that look after the internal topics ran already when the missing topic was found, and asked the broker ten times a second for ever."""
+    cluster.create_topic("no-table-orders", partitions=1)
+    topics = Consumer.topics(replace(settings, group_id="no-table"), until="end")
+    countries = topics.global_table("no-such-table")
+    known = topics.stream("no-table-orders").join_global(countries, lambda row, country: row, key=lambda r: r.key)
+    known.select_key(lambda record: record.value).group_by_key().count(name="orders")
+    known.to("no-table-out")
+    with pytest.raises(TopicNotFound, match="no-such-table"):
+        topics.graph().run(system)
+    assert not [each.name for each in threading.enumerate() if "no-table" in each.name]
 
 
 def test_the_failure_of_a_topology_is_the_error_of_its_completion_and_is_logged(cluster, write, caplog) -> None:

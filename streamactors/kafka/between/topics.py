@@ -165,21 +165,21 @@ class KafkaTopics(TopologyTopics):
             admin = Admin(settings)
             counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
             counts |= partition_counts(self.topology, counts, factory.keeps_state)
+            helpers: list[TopicUpkeep | TopologyEnd] = []
             for topic in internal:
                 ensure_topic(settings, topic, counts[topic])
-                upkeep = TopicUpkeep(settings, topic, purged=counts[topic])
-                upkeep.start()
-                done.add_done_callback(lambda _, upkeep=upkeep: upkeep.stop())
+                helpers.append(TopicUpkeep(settings, topic, purged=counts[topic]))
             if internal and self._bounded:
                 outer = [key for name in names if name not in internal for key in admin.partitions_of(name)]
                 inner = [TopicPartition(topic, number) for topic in internal for number in range(counts[topic])]
-                end = TopologyEnd(settings, outer, inner, control.stop_at_end)
-                end.start()
-                done.add_done_callback(lambda _: end.stop())
+                helpers.append(TopologyEnd(settings, outer, inner, control.stop_at_end))
             if tables:
                 filling = GlobalTables(settings, tables)
                 filling.fill()
                 done.add_done_callback(lambda _: filling.stop())
+            for helper in helpers:  # nothing fails from here on, and what has begun ends with the run
+                helper.start()
+                done.add_done_callback(lambda _, helper=helper: helper.stop())
             return control  # type: ignore[no-any-return]
 
         return begin
