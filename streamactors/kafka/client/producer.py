@@ -52,6 +52,13 @@ class StreamProducer:
     def __init__(self, settings: ProducerSettings, *, errors_only: bool = False) -> None:
         self.settings = settings
         self._connection = Connection(settings)
+        properties = settings.client_properties()
+        if errors_only:
+            properties["delivery.report.only.error"] = True
+        self._client: Any = self._connection.make(ck.Producer, properties)
+        self.produce: Callable[..., None] = self._client.produce
+        """librdkafka's own: (topic, value, key, partition or -1, report); raises its errors. For loops; else `send`."""
+        # behind the client, which may refuse its settings: a dispatcher has descriptors until it is stopped
         self._dispatcher = Dispatcher(f"producer of {settings.bootstrap_servers}")
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
@@ -64,12 +71,6 @@ class StreamProducer:
         self._started: Future[None] | None = None
         self._closed = False
         self.rest = ProducerRest(self._dispatcher.name, lambda: self._polling)
-        properties = settings.client_properties()
-        if errors_only:
-            properties["delivery.report.only.error"] = True
-        self._client: Any = self._connection.make(ck.Producer, properties)
-        self.produce: Callable[..., None] = self._client.produce
-        """librdkafka's own: (topic, value, key, partition or -1, report); raises its errors. For loops; else `send`."""
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -26,12 +26,12 @@ class RangeWriter:
     def __init__(self, settings: ProducerSettings, group: str, key: TopicPartition) -> None:
         self._settings = settings
         self._key = key
-        self._producer = StreamProducer(settings, errors_only=True)
         self._connection = Connection(ClientSettings(settings.bootstrap_servers, properties=settings.security()))
         self._group = self._connection.make(
             ck.Consumer,
             {**settings.address(), "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"},
         )
+        self._producer = StreamProducer(settings, errors_only=True)
         self._failed: BaseException | None = None
         self._in_transaction = False
         self._sent = 0
