@@ -129,7 +129,7 @@ class PartitionedSourceLogic(ConsumerLogic):
             self._closing.pop(key, None)
             feed = self._assigned[key]
             known = self._subs.get(key)
-            if known is None:
+            if known is None or known.failure is not None:  # a stream that has failed reads nothing any more
                 self._hand_out(feed)
             else:
                 known.switch(feed)
