@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import Actor, ActorExitRequest, ActorTypeDispatcher, ChildActorExited, PoisonMessage
-from streamactors.actors.running.running_actor import unwatch_actor, watch_actor
+from streamactors.actors.running.failing import FailingActor
+from streamactors.actors.running.running_actor import RunningActor, unwatch_actor, watch_actor
 from streamactors.actors.running.supervision import ActorTerminated, Directive, FailureRecord, Supervision, Verdict
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
@@ -333,6 +334,34 @@ def test_a_watcher_hears_of_the_end_once_however_it_came(
     failed.tell(ValueError())
     virtual.settle()
     assert sorted(log) == ["asked to exit", "failed"]
+
+
+class Mother(Actor):
+    def receiveMessage(self, message: Any, sender: Any) -> None:
+        message.append(self.createActor(Echo))
+
+
+def test_a_watcher_hears_of_an_end_during_which_the_parent_lets_go_of_the_actor(
+    system: ActorSystem, virtual: VirtualClock, log: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a parent that restarts does so on a thread of its own: between two looks at the parent there was one, and then none
+    slot: Any = FailingActor.parent
+    children: list[Any] = []
+
+    def seen_once(actor: Any) -> Any:
+        parent = slot.__get__(actor)
+        if actor.address in children:
+            slot.__set__(actor, None)
+        return parent
+
+    monkeypatch.setattr(RunningActor, "parent", property(seen_once, slot.__set__))
+    system.spawn(Mother).tell(children)
+    virtual.settle()
+    system.spawn(Watcher).tell(("watch", children[0]))
+    virtual.settle()
+    children[0].tell(ActorExitRequest())
+    virtual.settle()
+    assert len([entry for entry in log if isinstance(entry, str)]) == 1
 
 
 def test_watching_one_that_has_ended_is_answered_at_once(

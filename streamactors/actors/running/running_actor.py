@@ -229,8 +229,9 @@ class RunningActor(ThespianInterface, FailingActor):
         held, self._held = self._held, None
         for message, sender in held or ():
             self._refuse_letter(message, sender)
-        if self.parent is not None:
-            self.parent.tell((ChildActorExited(self.address), self.base.system_address))
+        parent = self.parent  # it may let go of this actor meanwhile, on a thread of its own
+        if parent is not None:
+            parent.tell((ChildActorExited(self.address), self.base.system_address))
         watchers, self._watchers = self._watchers, None
         for watcher in watchers or ():
             watcher.tell(ActorTerminated(self.address), self.base.system_address)
@@ -279,11 +280,12 @@ class RunningActor(ThespianInterface, FailingActor):
         self.tell((WatchMessage(ready), self.base.system_address))
 
     def _status(self) -> Thespian_ActorStatus:
+        parent = self.parent
         status = Thespian_ActorStatus(
             self.address,
             type(self.instance).__name__,
             self.base.system_address,
-            self.parent.address if self.parent is not None else self.base.system_address,
+            parent.address if parent is not None else self.base.system_address,
         )
         for child in self.children or ():
             status.addChild(child)
