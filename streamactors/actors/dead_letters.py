@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ class Subscription:
         self.callback = callback
 
     def cancel(self) -> None:
-        self._owner._subscriptions = tuple(other for other in self._owner._subscriptions if other is not self)
+        self._owner.forget(self)
 
 
 class DeadLetters:
@@ -39,6 +40,7 @@ class DeadLetters:
     def __init__(self, system_name: str, clock: Clock) -> None:
         self._system_name = system_name
         self._clock = clock
+        self._lock = threading.RLock()  # for changes of the subscriptions
         self._subscriptions: tuple[Subscription, ...] = ()
         self._numbers = itertools.count(1)
         self._count = 0
@@ -53,8 +55,14 @@ class DeadLetters:
     def subscribe(self, callback: Callable[[DeadEnvelope], object]) -> Subscription:
         """Call `callback(envelope)` for every dead letter (`.deadMessage`, `.deadAddress`), on the sender's thread."""
         subscription = Subscription(self, callback)
-        self._subscriptions = (*self._subscriptions, subscription)
+        with self._lock:
+            self._subscriptions = (*self._subscriptions, subscription)
         return subscription
+
+    def forget(self, subscription: Subscription) -> None:
+        """End a subscription."""
+        with self._lock:
+            self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
 
     def publish(self, address: ActorAddress, message: Any) -> DeadEnvelope:
         """Count and log a message that `address` did not receive, and call the subscribers; return it in its envelope."""

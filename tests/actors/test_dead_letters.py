@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
 
 import pytest
 import thespian.actors
 
+from streamactors.actors.dead_letters import DeadLetters
 from streamactors.actors.messages import (
     Actor,
     ActorExitRequest,
@@ -69,3 +72,27 @@ def test_a_dead_letter_that_its_handler_cannot_get_goes_round_no_more(actor_syst
     echo.tell("lost")
     handler.tell("lost too")
     eventually(lambda: actor_system.dead_letters.count == 2)
+
+
+def test_no_subscription_of_two_threads_is_lost() -> None:
+    letters = DeadLetters("many subscribe", VirtualClock())
+    begin = threading.Barrier(4)
+    each: list[list[Any]] = [[] for _ in range(4)]
+
+    def subscribe(mine: list[Any]) -> None:
+        begin.wait(30)
+        for _ in range(300):
+            mine.append(letters.subscribe(lambda _: None))
+            letters.subscribe(lambda _: None).cancel()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=subscribe, args=(mine,)) for mine in each]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    finally:
+        sys.setswitchinterval(interval)
+    assert set(letters._subscriptions) == {subscription for mine in each for subscription in mine}
