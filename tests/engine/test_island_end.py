@@ -9,8 +9,9 @@ from functools import partial
 
 import pytest
 
-from streamactors import ActorSystem, Keep, Sink, Source
+from streamactors import ActorSystem, BuildError, Flow, Keep, Sink, Source
 from streamactors.engine.island.run import Run, runs_of
+from streamactors.engine.stage import FLOW, GraphStage
 from streamactors.errors import AbruptTermination
 from streamactors.testing import TestSink
 from tests.actors.eventually import eventually
@@ -139,3 +140,32 @@ def test_everybody_who_waits_for_the_end_of_a_run_hears_of_it_though_two_islands
         run.when_ended(partial(told.append, "this one"))
         run.island_ended("an island")
     assert sorted(told) == ["the other", "this one"]
+
+
+class Unbuildable(GraphStage):
+    shape = FLOW
+
+    def logic(self):
+        raise BuildError("this part is in use by another run")
+
+
+def in_a_stage(graph):
+    return Source.single(1).flat_map_concat(lambda _: graph).to_mat(Sink.ignore(), Keep.right)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Source.single(1).async_boundary().via(Flow.from_stage(Unbuildable())).to_mat(Sink.ignore(), Keep.right),
+        Source.single(1).async_boundary().to_mat(Sink.ignore(), Keep.right).map_materialized_value(lambda _: 1 // 0),
+        in_a_stage(Source.single(1).async_boundary().via(Flow.from_stage(Unbuildable()))),
+    ],
+    ids=["the parts", "the materialized value", "the parts of an inner graph"],
+)
+def test_a_run_that_cannot_be_built_leaves_no_actor(graph):
+    with ActorSystem("unbuilt") as system:
+        for _ in range(3):
+            with pytest.raises((BuildError, ZeroDivisionError)):
+                graph.run(system).result(10)
+        eventually(lambda: system.base.actors == [])
+        assert runs_of(system) == set()

@@ -146,6 +146,10 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
             elif type(early) is _Abort:
                 interpreter.abort(early.error)
 
+    def give_up(self) -> None:
+        """End the actor of an island whose run was not built; no stage has started."""
+        self._myRef.stop()
+
     def abort(self, error: BaseException) -> None:
         """Fail every stage with `error`; any thread."""
         self.tell(_Abort(self, error))

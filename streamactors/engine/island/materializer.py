@@ -25,8 +25,10 @@ _UNHEARD = (
 )
 
 
-def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[Logic], list[Island], list[Connection]]:
-    """Make the logics, the new islands and the connections of a plan.
+def _build(
+    run: Run, plan: Plan, parent: Logic | None, islands: list[Island]
+) -> tuple[list[Any], list[Logic], list[Connection]]:
+    """Make the logics and the connections of a plan, and append the new islands to `islands`, also when it raises.
 
     With a `parent` the plan's first island is the island of that stage."""
     outer = run.source_of.get(parent) if parent is not None else None
@@ -42,7 +44,7 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
         run.marks_active = True
     marked = marks.active or outer is not None or handed_out
     home = [] if parent is None else [parent.interpreter]
-    islands = [Island(run, run.runs.watch, name) for name in plan.islands[len(home) :]]
+    islands += [Island(run, run.runs.watch, name) for name in plan.islands[len(home) :]]
     interpreters = home + [island.interpreter for island in islands]
     parts = plan.parts
     base = run.source_base
@@ -71,7 +73,13 @@ def _build(run: Run, plan: Plan, parent: Logic | None) -> tuple[list[Any], list[
         )
     for fork, sinks in plan.sides.items():
         logics[fork].follow_sides([logics[sink] for sink in sinks])
-    return values, logics, islands, connections[len(plan.edges) :]
+    return values, logics, connections[len(plan.edges) :]
+
+
+def _give_up(islands: list[Island]) -> None:
+    """The run was not built: end the actors of its islands."""
+    for island in islands:
+        island.give_up()
 
 
 def _prepare_marks(
@@ -130,15 +138,17 @@ def materialize(module: Module, system: ActorSystem) -> Any:
     plan = plan_of(module)
     run = Run(system)
     run.endless = plan.endless
-    values, logics, islands, _ = _build(run, plan, None)
-    for logic in logics:
-        logic.interpreter.logics.append(logic)
-    run.islands.extend(islands)
-    run.runs.alive.add(run)
+    islands: list[Island] = []
     try:
+        values, logics, _ = _build(run, plan, None, islands)
+        for logic in logics:
+            logic.interpreter.logics.append(logic)
+        run.islands.extend(islands)
+        run.runs.alive.add(run)
         value = plan.evaluate(values)
     except BaseException:
         run.runs.alive.discard(run)  # no island has started: the run is over, and nobody is to wait for it
+        _give_up(islands)
         raise
     first, *others = islands
     first.tell(StartIsland(others) if others else ALONE)
@@ -154,7 +164,12 @@ def attach(parent: Logic, module: Module, *, inside: bool = True) -> tuple[list[
     interpreter = parent.interpreter
     run = interpreter.island.run
     plan = plan_of(module)
-    values, logics, others, opened = _build(run, plan, parent)
+    others: list[Island] = []
+    try:
+        values, logics, opened = _build(run, plan, parent, others)
+    except BaseException:
+        _give_up(others)
+        raise
     outputs = opened[: len(plan.outlets)]
     inputs = opened[len(plan.outlets) :]
     for connection in outputs:
