@@ -76,8 +76,10 @@ class Dispatcher:
         self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
         self._wheel = TimingWheel(self.clock.now_ms)
         self._next_timer_ms = _NEVER
+        self._descriptors = Descriptors(
+            name
+        )  # before the waker: a poller that nobody has is closed, a bare number is not
         self._waker = Waker()
-        self._descriptors = Descriptors(name)
         self._descriptors.register(self._waker.fd, self._waker.drain)
 
     # ---- life ----

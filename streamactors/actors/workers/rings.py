@@ -133,10 +133,20 @@ def make_rings() -> tuple[Rings, tuple[int, ...]] | None:
     None where the system has no such memory."""
     if not _HAS_RINGS:
         return None
-    memory = os.memfd_create("streamactors")
-    os.ftruncate(memory, 2 * RING_BYTES)
-    fds = memory, os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC), os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-    return _ends(mmap.mmap(memory, 2 * RING_BYTES), fds[1:], 0), fds
+    fds = [os.memfd_create("streamactors")]
+    try:
+        os.ftruncate(fds[0], 2 * RING_BYTES)
+        fds.append(_counter())
+        fds.append(_counter())
+        return _ends(mmap.mmap(fds[0], 2 * RING_BYTES), fds[1:], 0), tuple(fds)
+    except OSError:
+        for fd in fds:
+            os.close(fd)
+        raise
+
+
+def _counter() -> int:
+    return os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
 
 def inherited_rings(memory: int, *freed: int) -> Rings:
