@@ -7,6 +7,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamactors.engine.marks.progress import SinkProgress
 from streamactors.kafka.reading.offset_tracker import OffsetTracker, PartitionProgress
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -105,6 +106,33 @@ def test_what_was_taken_back_is_not_in_flight_and_a_revocation_does_not_wait_for
     t.taken_back(KEY, 1, 4)
     assert t.drain([KEY], 60_000) == set()
     assert not t.delivered(KEY, 1, 10, 4), "its revocation has begun"
+
+
+def test_nothing_behind_what_one_branch_of_the_run_took_back_is_done_though_another_has_done_it():
+    """A stop -> windows that read several topics in order give back the rows they hold -> their sink ends before that of another branch, which has done these
+    rows -> the position behind them was committed, and the windows never saw them."""
+    t, progress, source = tracker(), SinkProgress(), "s"
+    progress.listen(source, t.done_everywhere)
+    for sink in ("of windows", "archive"):
+        progress.add_sink(sink, frozenset([source]))
+    progress.done("of windows", {(source, KEY): (1, 4)})
+    t.taken_back(KEY, 1, 4)
+    progress.done("archive", {(source, KEY): (1, 10)})
+    progress.sink_ended("of windows")
+    progress.sink_ended("archive")
+    assert t.to_commit() == {KEY: 4}
+    assert t.in_flight() == set()
+
+
+def test_what_several_branches_took_back_is_not_in_flight_from_the_first_place_on():
+    t = tracker()
+    t.taken_back(KEY, 1, 4)
+    t.taken_back(KEY, 1, 7)
+    t.done(KEY, 1, 10)
+    assert (t.to_commit(), t.in_flight()) == ({KEY: 4}, set())
+    assert t.delivered(KEY, 1, 10, 4)
+    t.done(KEY, 1, 10)
+    assert t.to_commit() == {KEY: 10}
 
 
 def test_taking_back_wakes_a_revocation_that_waits():

@@ -26,6 +26,7 @@ class PartitionProgress:
     delivered: int | None = None
     done: int | None = None
     committed: int | None = None
+    taken_back: int | None = None  # a branch has dropped what lies behind it: other sinks may have done that
     revoking: bool = False
     in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
     acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
@@ -105,7 +106,7 @@ class OffsetTracker:
                 return False
             if progress.delivered is None and first is not None:
                 progress.first = first
-            progress.delivered = position
+            progress.delivered, progress.taken_back = position, None
             return True
 
     def described(self, key: TopicPartition, epoch: int, texts: Iterable[tuple[int, str]]) -> None:
@@ -121,10 +122,13 @@ class OffsetTracker:
             return {key: self._texts[key][max(found)] for key, found in described.items() if found}
 
     def taken_back(self, key: TopicPartition, epoch: int, position: int) -> None:
-        """Note that the records from `position` on have not gone to the stream after all; they are delivered again."""
+        """Note that the records from `position` on have not gone to the stream after all; they are delivered again. The first such position counts."""
         with self._changed:
             progress = self._of(key, epoch)
             if progress is not None:
+                if progress.taken_back is not None:
+                    position = min(position, progress.taken_back)
+                progress.taken_back = position
                 nothing = progress.done is None and progress.first is not None and position <= progress.first
                 progress.delivered = None if nothing else position
                 self._changed.notify_all()
@@ -134,6 +138,8 @@ class OffsetTracker:
         """Note that every sink has done everything before `position`. Stale epochs are ignored."""
         with self._changed:
             progress = self._of(key, epoch)
+            if progress is not None and progress.taken_back is not None:
+                position = min(position, progress.taken_back)
             if progress is not None and (progress.done is None or position > progress.done):
                 progress.done = position
                 if progress.acked:
