@@ -156,13 +156,24 @@ class Reader:
 def test_a_source_that_has_left_is_forgotten(settings):
     # what it held back was kept, and with it the whole stream: a shared consumer with many short sources grew without end
     shared, key, reader = SharedActor(settings), TopicPartition("t", 0), Reader()
-    assert shared.hold_back(reader, frozenset([key])).keys == {key}
+    told = []
+    shared._tell = told.append
+    shared.hold_back(reader, frozenset([key]))
     shared.left(reader)
-    assert not shared.hold_back(Reader(), frozenset()).keys
+    shared.hold_back(Reader(), frozenset())
+    assert [message.keys for message in told] == [{key}, set()]
     gone = weakref.ref(reader)
     del reader
     gc.collect()
     assert gone() is None
+
+
+def test_what_two_sources_hold_back_reaches_the_consumer_in_the_order_in_which_it_was_put_together(settings):
+    """One source: b -> the other: a and b -> the first releases b: a. If the last two messages pass each other, b waits for ever."""
+    shared, nobody_else_can_come_between = SharedActor(settings), []
+    shared._tell = lambda message: nobody_else_can_come_between.append(shared._lock.locked())
+    shared.hold_back(Reader(), frozenset([TopicPartition("t", 0)]))
+    assert nobody_else_can_come_between == [True]
 
 
 def test_a_source_whose_consumer_cannot_start_leaves_its_partitions_to_the_next(settings):

@@ -90,11 +90,14 @@ class SharedActor:
             for key in [key for key, owner in self._owners.items() if owner is link]:
                 del self._owners[key]
 
-    def hold_back(self, link: SharedReader, keys: frozenset[TopicPartition]) -> HoldBack:
-        """Note which partitions a link holds back; return the message with the partitions that all links hold back."""
+    def hold_back(self, link: SharedReader, keys: frozenset[TopicPartition]) -> None:
+        """Note which partitions a link holds back, and tell the actor which ones all links hold back.
+
+        Under the lock: of two messages that pass each other the older one would be the last, and a partition would stay held back."""
         with self._lock:
             self._held_back[link] = keys
-            return HoldBack(frozenset().union(*self._held_back.values()))
+            if self._tell is not None:
+                self._tell(HoldBack(frozenset().union(*self._held_back.values())))
 
     # ── what the actor says ───────────────────────────────────────────────────────────────────────────────────────
 

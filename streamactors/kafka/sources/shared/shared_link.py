@@ -63,7 +63,8 @@ class SharedLink(ConsumerLink):
         if isinstance(message, StageEnded):
             message = FeedEnded(message.feed)
         elif isinstance(message, HoldBack):
-            message = self._shared.hold_back(self, message.keys)
+            self._shared.hold_back(self, message.keys)
+            return
         to_actor(message)
 
     def _joined(self, reply: Any) -> None:
