@@ -78,6 +78,8 @@ class OwnReplica:
         self._telling = False
         self._told_epoch = -1
         self._use(metadata.voter_set)
+        self._owner = owner
+        self._channels.learned = self._learned
 
     def stop(self) -> None:
         """Give up a leadership, and close the connections."""
@@ -147,6 +149,12 @@ class OwnReplica:
 
     def _answered(self, voter: int, answer: Answer) -> None:
         self.quorum.answered(voter, answer)
+
+    def _learned(self, voter: int) -> None:
+        """The address of a voter is new. If it leads, its brokers can ask it now."""
+        # A new leader says so to this node, which does not know where it is -> the answer to an earlier question names its address.
+        if voter == self.quorum.leader:
+            self._owner.leader_changed(voter, self.quorum.epoch)
 
     # --- the voters that the log names ---
 

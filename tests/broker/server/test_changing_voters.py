@@ -12,6 +12,9 @@ from streamactors.broker.cluster.node_process import HOST, free_port
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.launch.storage_format import format_folder
 from streamactors.broker.log.disk import Disk
+from streamactors.broker.quorum.raft.raft_channels import RaftChannels
+from streamactors.broker.quorum.raft.raft_messages import BeginEpoch
+from streamactors.broker.quorum.raft.raft_wire import decode
 from streamactors.broker.quorum.stored_voters import stored_voters
 from streamactors.broker.quorum.voter_requests import VoterRequests
 from streamactors.broker.quorum.voter_set import parse_voters
@@ -281,6 +284,28 @@ def test_voters_that_the_settings_name_do_not_change(tmp_path: Path) -> None:
         added = cluster.client(leader).call(80, 0, {**body, "listeners": listeners, "timeout_ms": 1})
         assert added.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert cluster.client(leader).call(81, 0, body).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_node_that_hears_of_a_leader_before_it_knows_its_address_registers_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The leader says who it is while the node's first question is under way; only the answer has the address. The broker never learned it: its start
+    # failed after a minute, "no controller answers".
+    genuine, told = RaftChannels._got, []
+
+    def overtaken(channels: RaftChannels, target: int, request: Any, wire: Any) -> None:
+        answer = None if wire.error is not None else decode(request, wire.value)
+        if target < 0 and answer is not None and answer.leader is not None and not told:
+            told.append(answer.leader)
+            quorum = channels._answered.__self__.quorum  # type: ignore[attr-defined]
+            quorum.asked(BeginEpoch(answer.epoch, answer.leader), lambda _: None)
+        genuine(channels, target, request, wire)
+
+    with Growing(tmp_path) as cluster:
+        cluster.settings["initial.broker.registration.timeout.ms"] = 5_000
+        monkeypatch.setattr(RaftChannels, "_got", overtaken)
+        cluster.start(2)
+        assert told == [1]
 
 
 def test_a_controller_without_a_vote_that_finds_no_leader_says_what_to_do(tmp_path: Path) -> None:

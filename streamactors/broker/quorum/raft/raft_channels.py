@@ -60,6 +60,8 @@ class RaftChannels:
         self._named: Mapping[int, Address] = {}
         self.folders: Mapping[int, uuid.UUID] = {}
         """The folders of the voters that the log names. A request names its voter's, so that no node with another one answers. Set by the owner."""
+        self.learned: Callable[[int], object] = lambda _: None
+        """Gets the id of a voter whose address is new. Set by the owner."""
         self._lost: set[int] = set()  # did not answer at the address that is known
         self._channels: dict[tuple[int, str], Channel] = {}
         self.acquaintances = dict(enumerate_down(acquaintances))
@@ -84,6 +86,7 @@ class RaftChannels:
             channel = self._channels.pop((voter, purpose), None)
             if channel is not None:
                 channel.close("it has another address")
+        self.learned(voter)
 
     def address_of(self, voter: int | None) -> Address | None:
         """Return where a voter is, None if that is not known."""
