@@ -15,6 +15,8 @@ import pytest
 import trustme
 
 from streamactors import (
+    AbruptTermination,
+    ActorSystem,
     BuildError,
     ConnectionFailed,
     Flow,
@@ -269,6 +271,19 @@ def test_a_failure_upstream_resets_the_connection_so_that_the_peer_does_not_take
                 pass
         with pytest.raises(ZeroDivisionError):
             back.result(10)
+
+
+def test_a_connection_ends_with_its_actor_system_and_the_peer_does_not_take_it_for_the_whole():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        with ActorSystem("ends with its connections") as system:
+            flow = Tcp.outgoing_connection(*listening.getsockname())
+            done = Source.single(b"x").concat(Source.never()).via(flow).run_with(Sink.ignore(), system)
+            accepted, _ = listening.accept()
+            accepted.settimeout(10)
+            assert accepted.recv(1) == b"x"
+        with accepted, pytest.raises(ConnectionResetError):
+            accepted.recv(1)
+        assert isinstance(done.exception(10), AbruptTermination)
 
 
 def test_a_connection_that_fails_touches_no_other(caplog):

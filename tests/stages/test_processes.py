@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from streamactors import (
+    AbruptTermination,
+    ActorSystem,
     BuildError,
     Flow,
     Keep,
@@ -114,6 +117,17 @@ def test_a_process_that_has_closed_its_output_is_ended_when_the_stream_is_cancel
     heard.read_bytes()  # the input was closed: the stage has read the end of the output, and waits for the exit code
     switch.shutdown()
     ends(int(b"".join(seen)))
+
+
+def test_a_process_ends_with_its_actor_system():
+    """The asyncio loop ended first, and nobody ended the process any more."""
+    came: SimpleQueue[bytes] = SimpleQueue()
+    with ActorSystem("ends with its processes") as system:
+        source = Source.never().through_process("sh", "-c", "echo $$; while :; do sleep 0.05; done")
+        done = source.run_with(Sink.foreach(came.put), system)
+        pid = int(came.get(timeout=20))
+    ends(pid)
+    assert isinstance(done.exception(10), AbruptTermination)
 
 
 def test_a_command_line_in_one_text_is_no_program():

@@ -62,6 +62,8 @@ class SystemLoop:
         self._begun = 0  # coroutines handed over that have begun
         self._lock = threading.Lock()
         self._stopping = False
+        self.closings: set[Callable[[], Coroutine[Any, Any, Any]]] = set()
+        """What to run when the loop ends before a stage has given back what it holds there. On the loop's thread."""
         self._asyncio = _Loop(clock)
         self._virtual = clock if isinstance(clock, VirtualClock) else None
         if self._virtual is not None:
@@ -101,11 +103,11 @@ class SystemLoop:
         tasks = asyncio.all_tasks(self._asyncio)
         for task in tasks:
             task.cancel()
-        ending = asyncio.gather(*tasks, return_exceptions=True) if tasks else None
-        if ending is None:
-            self._asyncio.stop()
+        last = [*tasks, *(close() for close in self.closings)]
+        if last:
+            asyncio.gather(*last, return_exceptions=True).add_done_callback(lambda _: self._asyncio.stop())
         else:
-            ending.add_done_callback(lambda _: self._asyncio.stop())
+            self._asyncio.stop()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._asyncio)

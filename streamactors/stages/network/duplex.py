@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.coroutines import run_coroutine
+from streamactors.engine.island.coroutines import SystemLoop, loop_of, run_coroutine
 from streamactors.engine.logic import FlowLogic
 from streamactors.engine.user_code import blame
 from streamactors.errors import AbruptTermination
@@ -44,6 +44,8 @@ class DuplexLogic(FlowLogic):
     """True: when upstream has ended, reading goes on until the peer has ended. False: the stage ends with upstream."""
     one_end = False
     """True: when the peer has ended or downstream has cancelled, upstream is cancelled. False: what upstream still has is written."""
+
+    _loop: SystemLoop
 
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
@@ -84,10 +86,12 @@ class DuplexLogic(FlowLogic):
     # ── handlers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_start(self) -> None:
+        self._loop = loop_of(self.interpreter.island.run.system)
         self._await(self._connect(), self._now_connected)
 
     async def _connect(self) -> None:
         self._reader, self._writer = await self.connect()
+        self._loop.closings.add(self._break_off)
         if self.stopped:  # the stage ended while this was under way, perhaps before there was anything to release
             await self._release()
 
@@ -226,11 +230,16 @@ class DuplexLogic(FlowLogic):
         try:
             run_coroutine(self.interpreter.island.run.system, self._release())
         except AbruptTermination:
-            pass  # the loop has ended and has closed its sockets
+            pass  # the loop has ended, and has broken off what it had
 
-    async def _release(self) -> None:
+    async def _break_off(self) -> None:
+        """The loop ends while the stage runs; the stage hears of it too late to release anything."""
+        await self._release(broken=True)
+
+    async def _release(self, *, broken: bool = False) -> None:
+        self._loop.closings.discard(self._break_off)
         try:
-            if self.failure is not None and self._writer is not None:
+            if (broken or self.failure is not None) and self._writer is not None:
                 reset(self._writer)
             await self.abandon()
         except Exception:  # noqa: BLE001, S110  # the stage has ended, and its streams are of no use
