@@ -174,7 +174,7 @@ class WindowLogic(Logic):
 
     def drain(self) -> None:
         """Emit results up to the demand; then take more rows, or end."""
-        if self.factory.keeps_time:
+        if self.factory.keeps_time and not self.has_failed:
             self._keep_time()
         self.hand_out()
         if self.turns:
@@ -357,6 +357,8 @@ class WindowLogic(Logic):
 
     def on_timer(self, key: object) -> None:
         """Check whether the input has been silent long enough. An input without demand does not count as silent."""
+        if self.has_failed:
+            return  # the results before the failure wait for demand, and nothing else comes
         if key == "held":
             self.drain()
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.marks.marks import Assigned, Revoked
-from streamactors.windows import Processor, ProcessorContext, Record, RecordContext
+from streamactors.windows import OperatorFailed, Processor, ProcessorContext, Record, RecordContext
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.topics import TopologyTopics, topology_factory
 from tests.stages.harness import Bench
@@ -66,3 +66,30 @@ def test_a_processor_that_fails_of_its_end_keeps_no_other_one_from_hearing_of_it
         bench.cancel()
     assert sorted(ended) == [0, 1]
     assert closed == [None]
+
+
+class FailsBehindResults(Processor):
+    """Forwards three records for a row, and fails of it; the wall clock calls it, too."""
+
+    def init(self, context: ProcessorContext) -> None:
+        self._context = context
+        context.schedule("1s", lambda now: None, "wall")
+
+    def process(self, record: Record) -> None:
+        for _ in range(3):
+            self._context.forward(record)
+        raise RuntimeError("this row is bad")
+
+
+def test_the_error_of_a_row_is_told_though_the_wall_clock_calls_while_its_results_wait(timeless: ActorSystem) -> None:
+    """A row fails -> the results before it wait for demand -> the wall clock called the dead task, and its error took the place of the row's."""
+    topics = TopologyTopics()
+    topics.stream("in").process(FailsBehindResults, name="p").to("out")
+    with Bench(timeless, WindowStage(topology_factory(topics.topology))) as bench:
+        bench.request(1)
+        bench.put(Assigned(("source", TopicPartition(("in", 0)))))
+        bench.send(Record("k", 1, 1, RecordContext("in", 0, 0)))
+        assert bench.end is None
+        bench.advance("5s")
+        bench.request(10)
+        assert isinstance(bench.end, OperatorFailed)
