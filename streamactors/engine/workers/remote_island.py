@@ -98,7 +98,7 @@ class RemoteIsland:
         self._again = 0  # elements that this process has sent since that mark
         self._ended = False
         self._output_over = False
-        self._cause: BaseException | None = None  # why downstream cancelled
+        self._cause: BaseException | None = None  # why downstream cancelled, or with what the stages have failed
         self._crashes = 0
         self._killer: Timer | None = None
 
@@ -262,6 +262,7 @@ class RemoteIsland:
         elif kind == FAILURE:
             self._output_over = True
             error = self._upstream if frame.number and self._upstream is not None else made_again(frame.payload)
+            self._cause = self._cause or error  # the process may die before it cancels its input
             self._output.post(self._output.on_failed, error)
         elif kind == CANCEL:
             self._input_over = True
