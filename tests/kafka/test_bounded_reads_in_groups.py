@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Keep, RestartSettings, RestartSource, Sink
 from streamactors.kafka import Consumer, Subscriptions
@@ -66,6 +67,26 @@ def test_an_instance_without_partitions_ends_when_the_group_has_committed_everyt
     source = Consumer.source(cooperative, Subscriptions.topics(topic))
     control, done = source.to_mat(Sink.foreach(lambda _: None), Keep.both).run(system)
     wait_for(lambda: committed(topic) == {0: 20})
+    with ActorSystem("second") as second:
+        bounded = Consumer.source(cooperative, Subscriptions.topics(topic), until="end")
+        assert bounded.run_with(Sink.to_list(), second).result(60) == []
+    assert control.snapshot()["partitions"], "the partition stays with the first"
+    control.drain_and_shutdown(done)
+
+
+def test_a_marker_behind_what_the_group_has_committed_is_not_waited_for(
+    cluster, cooperative, system, topic_with, committed, wait_for
+):
+    # A source without an end commits what is behind the last record; the marker of the transaction has the offset of the end.
+    topic = topic_with("marker-at-the-end", [b"x"])
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "marker-at-the-end"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic, b"y")
+    producer.commit_transaction(10)
+    source = Consumer.source(cooperative, Subscriptions.topics(topic))
+    control, done = source.to_mat(Sink.foreach(lambda _: None), Keep.both).run(system)
+    wait_for(lambda: committed(topic) == {0: 2})
     with ActorSystem("second") as second:
         bounded = Consumer.source(cooperative, Subscriptions.topics(topic), until="end")
         assert bounded.run_with(Sink.to_list(), second).result(60) == []

@@ -14,6 +14,7 @@ import pytest
 from streamactors.kafka import ConsumerSettings
 from streamactors.kafka.between import topology_end
 from streamactors.kafka.between.topology_end import TopologyEnd
+from streamactors.kafka.client import unread
 from streamactors.kafka.client.admin import LATEST
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -70,7 +71,7 @@ def batch(*records: int, end: int | None = None, position: int | None = None, ke
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
     monkeypatch.setattr(topology_end, "Admin", made.admin)
-    monkeypatch.setattr(topology_end, "StreamConsumer", made.consumer)
+    monkeypatch.setattr(unread, "StreamConsumer", made.consumer)
     monkeypatch.setattr(topology_end, "ends_of", lambda settings, keys: dict.fromkeys(keys, 10))
     monkeypatch.setattr(topology_end, "CHECK_S", 0.001)
     return made
@@ -172,7 +173,7 @@ def test_a_run_that_ends_by_itself_is_told_nothing(broker: Broker) -> None:
         asked.set()
         raise ConnectionError("away")
 
-    topology_end.StreamConsumer = poll_forever  # type: ignore[assignment,misc]  # undone by the fixture
+    unread.StreamConsumer = poll_forever  # type: ignore[assignment,misc]  # undone by the fixture
     told: list[int] = []
     end = end_of(then=lambda: told.append(1))
     end.start()

@@ -13,10 +13,9 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from streamactors.kafka.between.changelogs.changelog_topics import READER
 from streamactors.kafka.between.repartition import ends_of
 from streamactors.kafka.client.admin import LATEST, Admin
-from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.unread import any_record
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -75,25 +74,4 @@ class TopologyEnd:
         """True if the group has committed all records before these ends."""
         committed = self._admin.committed(self._group, ends)
         gaps = {key: at for key, end in ends.items() if (at := max(0, committed.get(key, 0))) < end}
-        return not gaps or not self._any_record(gaps, ends)
-
-    def _any_record(self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
-        """True if a record lies there. A marker of a transaction has an offset, too, which nobody commits."""
-        reading = ConsumerSettings(
-            self._settings.bootstrap_servers, None, "earliest", properties={**self._settings.security(), **READER}
-        )
-        client = StreamConsumer(reading)
-        try:
-            client.assign(dict(begins))
-            missing = set(begins)
-            while missing and not self._over.is_set():
-                batch = client.poll(100, 0.5)
-                if any(record.offset < ends[key] for key, records, _, _ in batch.runs for record in records):
-                    return True
-                missing -= {key for key, position in batch.ends if position >= ends[key]}
-                missing -= {key for key, _, _, end in batch.runs if end >= ends[key]}
-                if any(key in missing for key, _ in batch.ends):
-                    return True  # a transaction is open
-            return bool(missing)
-        finally:
-            client.close()
+        return not gaps or not any_record(self._settings, gaps, ends, lambda: not self._over.is_set())

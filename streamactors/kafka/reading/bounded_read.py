@@ -13,17 +13,21 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.unread import any_record
+from streamactors.kafka.errors import ConsumerFailed, KafkaError
 from streamactors.kafka.reading.assignment.start_positions import partitions_of
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.subscriptions import Subscription, TopicPartition
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 
 _log: Final = logging.getLogger("streamactors.kafka")
 GROUP_CHECK_MS: Final = 250.0
 SAY_AFTER_MS: Final = 5_000.0
+MOST_POLLS: Final = 10
+"""The consumer's thread polls so often, for half a second each, to find out whether a record is behind what the group has committed."""
 
 
 class BoundedRead:
@@ -32,8 +36,10 @@ class BoundedRead:
     def __init__(self, shared: Shared, subscription: Subscription) -> None:
         self._shared = shared
         self._subscription = subscription
-        self._may_get_more = _assigns_step_by_step(shared.settings)
+        self._may_get_more = isinstance(subscription, AutoSubscription) and _assigns_step_by_step(shared.settings)
         self._ends_of_group: dict[TopicPartition, int] | None = None
+        self._behind: dict[TopicPartition, int] = {}  # what the group had committed of the others at the last check
+        self._rest_is_empty: bool | None = None  # whether no record lies behind that; None: not looked
         self._next_check_ms = 0.0
         self._say_ms = 0.0
         self._ended_feeds: set[Feed] = set()
@@ -94,23 +100,37 @@ class BoundedRead:
         if client is None or now < self._next_check_ms:
             return False
         self._next_check_ms = now + GROUP_CHECK_MS
-        if self._ends_of_group is None:
-            self._ends_of_group = client.stable_ends(partitions_of(self._subscription, client))
-            self._say_ms = now + SAY_AFTER_MS
         try:
-            committed = client.committed(self._ends_of_group)
+            if self._ends_of_group is None:
+                self._ends_of_group = client.stable_ends(partitions_of(self._subscription, client))
+                self._say_ms = now + SAY_AFTER_MS
+            done = not self._ends_of_group or self._all_committed(client, self._ends_of_group)
+        except ConsumerFailed:
+            raise  # the topics must not be read
         except KafkaError:
             return False  # the broker is away
-        behind = [key for key, end in self._ends_of_group.items() if committed.get(key, 0) < end]
-        if behind and now >= self._say_ms:
+        if not done and now >= self._say_ms:
             self._say_ms = float("inf")
             _log.warning(
                 "group %s: this consumer has no partitions. It ends when other members have committed the rest of %s, or reads it itself "
                 "when they have left",
                 shared.settings.group_id,
-                ", ".join(map(str, sorted(behind)[:5])),
+                ", ".join(map(str, sorted(self._behind)[:5])),
             )
-        return not behind
+        return done
+
+    def _all_committed(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> bool:
+        committed = client.committed(ends)
+        if self._shared.settings.auto_offset_reset == "latest":
+            committed = {**ends, **committed}  # without a commit nobody reads what is there
+        behind = {key: at for key, end in ends.items() if (at := committed.get(key, 0)) < end}
+        if behind != self._behind:
+            self._behind, self._rest_is_empty = behind, None
+        elif self._rest_is_empty is None:  # the group commits no more: behind a marker of a transaction nobody does
+            polls = list(range(MOST_POLLS))
+            found = any_record(self._shared.settings, behind, ends, lambda: bool(polls and polls.pop()))
+            self._rest_is_empty = not found if polls else None  # the broker is slow: once more
+        return not behind or bool(self._rest_is_empty)
 
 
 def _assigns_step_by_step(settings: ConsumerSettings) -> bool:
