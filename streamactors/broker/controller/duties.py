@@ -91,6 +91,7 @@ class Duties:
             self._look_at(image.brokers[broker_id])
         if self._balance_ms is not None:
             self._balance_at_ms = self._now_ms() + self._balance_ms
+        self._waited = False
         self._check_in(self._check_ms)
         self._look_again(self._metadata.end_offset)
 
@@ -184,9 +185,10 @@ class Duties:
         self._check_in(wait_ms)
 
     def _fence_the_silent(self) -> None:
+        now_ms = self._now_ms()  # a record that fences takes its time on the disk, and heartbeats wait meanwhile
         while not self._controller.writing:  # a change that is under way ends first; the next check is soon enough
             facts = self._controller.facts()
-            ended = self._sessions.expire(facts.image, self._now_ms(), _unclean(facts))
+            ended = self._sessions.expire(facts.image, now_ms, _unclean(facts))
             if ended is None:
                 return
             broker_id, made = ended

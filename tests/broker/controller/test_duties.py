@@ -25,6 +25,7 @@ class Rig:
         self.image = cluster(partition(replicas=(1, 2)), brokers=(1, 2))
         self.checks: list[tuple[float, Callable[[], object]]] = []
         self.fenced: list[int] = []
+        self.write_ms = 0.0
         clock = SimpleNamespace(now_ms=lambda: self.now_ms, wall_ms=lambda: 0)
         dispatcher: Any = SimpleNamespace(clock=clock, call_later=self._call_later)
         log: Any = SimpleNamespace(end_offset=100, voter_set=None)
@@ -32,13 +33,15 @@ class Rig:
         self.duties = Duties(self, dispatcher, log, quorum, own_id=-1, cluster_id="a-cluster", session_ms=SESSION_MS)
         self.duties.start()
 
-    def _call_later(self, delay_ms: float, call: Callable[[], object]) -> None:
+    def _call_later(self, delay_ms: float, call: Callable[[], object]) -> Any:
         self.checks.append((self.now_ms + delay_ms, call))
+        return SimpleNamespace(cancel=lambda: None)
 
     def facts(self) -> Any:
         return SimpleNamespace(image=self.image, config=SimpleNamespace(unclean_leader_election_enable=False))
 
     def write(self, made: Plan, _reply: object, _command: object = None) -> None:
+        self.now_ms += self.write_ms
         self.fenced += [
             each.broker_id for each in made.records if isinstance(each, BrokerRegistrationChange) and each.fenced > 0
         ]
@@ -83,3 +86,33 @@ def test_a_controller_that_is_always_late_fences_nevertheless() -> None:
         _, check = rig.checks.pop(0)
         check()
     assert rig.fenced == [1, 2]
+
+
+def test_heartbeats_that_arrive_while_a_broker_is_fenced_are_read_before_another_one_is() -> None:
+    # The only voter writes within its check. Its disk was slow -> the sessions of all the other brokers ended meanwhile, and they were fenced, too.
+    rig = Rig()
+    rig.run(800.0)
+    rig.beat(2)
+    rig.write_ms = 5_000.0
+    while not rig.fenced:
+        rig.now_ms, check = rig.checks.pop(0)
+        check()
+    assert rig.fenced == [1]
+    rig.beat(2)
+    rig.run(rig.now_ms + SESSION_MS / 2)
+    assert rig.fenced == [1]
+
+
+def test_a_controller_that_leads_again_reads_its_heartbeats_before_it_fences() -> None:
+    # It stood still, another node was elected before the check that had been put off, and later it leads again and stands still once more.
+    rig = Rig()
+    rig.now_ms = 5_000.0
+    _, check = rig.checks.pop(0)
+    check()
+    rig.duties.stop()
+    rig.checks.clear()
+    rig.duties.start()
+    rig.now_ms = 10_000.0
+    _, check = rig.checks.pop(0)
+    check()
+    assert rig.fenced == []
