@@ -98,6 +98,7 @@ def test_heartbeats_that_arrive_while_a_broker_is_fenced_are_read_before_another
         rig.now_ms, check = rig.checks.pop(0)
         check()
     assert rig.fenced == [1]
+    rig.write_ms = 0.0
     rig.beat(2)
     rig.run(rig.now_ms + SESSION_MS / 2)
     assert rig.fenced == [1]
