@@ -302,7 +302,7 @@ def test_a_node_that_hears_of_a_leader_before_it_knows_its_address_registers_wit
         genuine(channels, target, request, wire)
 
     with Growing(tmp_path) as cluster:
-        cluster.settings["initial.broker.registration.timeout.ms"] = 5_000
+        cluster.settings["initial.broker.registration.timeout.ms"] = 20_000  # the start failed after that
         monkeypatch.setattr(RaftChannels, "_got", overtaken)
         cluster.start(2)
         assert told == [1]
