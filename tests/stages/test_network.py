@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import os
@@ -9,6 +10,7 @@ import socket
 import ssl
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from streamactors import (
     Tcp,
 )
 from streamactors.dsl.dynamic.tcp import IncomingConnection
+from streamactors.stages.network.duplex import DuplexLogic
 from streamactors.stages.network.tcp import AcceptedTcp, OutgoingTcp, _OutgoingLogic
 from tests.own_process import own_process
 from tests.refused_accepts import SAID, out_of_files, refused_accepts
@@ -410,3 +413,27 @@ def test_two_hundred_runs_leave_no_descriptor_thread_or_process():
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
     binding.unbind().result(10)
+
+
+class Written:
+    """The writer of a connection; notes how it ends."""
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+        self.transport = SimpleNamespace(abort=lambda: self.ends.append("reset"))
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def close(self) -> None:
+        self.ends.append("closed")
+
+
+@pytest.mark.parametrize(("stopped", "ends"), [(True, ["closed"]), (False, ["reset", "closed"])])
+def test_a_connection_whose_stream_has_ended_well_is_not_reset_by_the_end_of_the_loop(stopped, ends):
+    # The stream ends -> the loop is told to release the connection -> the system ends, and the loop cancels that before it has begun.
+    logic, writer = DuplexLogic(None), Written()
+    logic._loop, logic._writer, logic.stopped = SimpleNamespace(closings={logic._break_off}), writer, stopped
+    asyncio.run(logic._break_off())
+    assert writer.ends == ends
+    assert logic._loop.closings == set()

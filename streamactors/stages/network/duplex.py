@@ -233,8 +233,9 @@ class DuplexLogic(FlowLogic):
             pass  # the loop has ended, and has broken off what it had
 
     async def _break_off(self) -> None:
-        """The loop ends while the stage runs; the stage hears of it too late to release anything."""
-        await self._release(broken=True)
+        """The loop ends while the stage runs, which hears of it too late to release anything, or before `_release` has begun for a stage that
+        has ended."""
+        await self._release(broken=not self.stopped)
 
     async def _release(self, *, broken: bool = False) -> None:
         self._loop.closings.discard(self._break_off)
