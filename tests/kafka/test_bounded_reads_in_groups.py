@@ -92,3 +92,13 @@ def test_a_marker_behind_what_the_group_has_committed_is_not_waited_for(
         assert bounded.run_with(Sink.to_list(), second).result(60) == []
     assert control.snapshot()["partitions"], "the partition stays with the first"
     control.drain_and_shutdown(done)
+
+
+def test_two_sources_of_one_run_do_not_wait_for_a_commit_that_comes_with_the_end_of_the_run(
+    cooperative, system, topic_with
+):
+    # One has the partition and has read it; its records are done when the list is. The other one waited until they were committed.
+    topic = topic_with("two-in-a-run", [b"x"] * 20)
+    one, two = (Consumer.source(cooperative, Subscriptions.topics(topic), until="end") for _ in range(2))
+    offsets = one.merge(two).map(lambda record: record.offset)
+    assert set(offsets.run_with(Sink.to_list(), system).result(60)) == set(range(20))

@@ -5,6 +5,7 @@ was revoked is read to its end by the next owner.
 
 With an eager assignor a consumer without partitions has nothing to read, and ends. With a cooperative one, or with the group protocol of KIP-848, it
 may get partitions later, when other members have given them up: it ends when the group has committed everything, or when it has read what it got.
+What another consumer of the same run has read to its end is not waited for: it may be committed only when the run ends.
 Owner: the consumer actor."""
 
 from __future__ import annotations
@@ -30,12 +31,17 @@ MOST_POLLS: Final = 10
 """The consumer's thread polls so often, for half a second each, to find out whether a record is behind what the group has committed."""
 
 
-class BoundedRead:
-    """See the module."""
+class ReadInRun(set[tuple[str | None, TopicPartition]]):
+    """The groups and partitions that the consumers of a run have read to their ends."""
 
-    def __init__(self, shared: Shared, subscription: Subscription) -> None:
+
+class BoundedRead:
+    """See the module. `in_run`: None for a source that is started again when it fails; the run goes on then."""
+
+    def __init__(self, shared: Shared, subscription: Subscription, in_run: ReadInRun | None = None) -> None:
         self._shared = shared
         self._subscription = subscription
+        self._in_run = ReadInRun() if in_run is None else in_run
         self._may_get_more = isinstance(subscription, AutoSubscription) and _assigns_step_by_step(shared.settings)
         self._ends_of_group: dict[TopicPartition, int] | None = None
         self._behind: dict[TopicPartition, int] = {}  # what the group had committed of the others at the last check
@@ -73,6 +79,14 @@ class BoundedRead:
         self._assigned = self._assigned and bool(self._shared.state.partitions)
         self._end_told = False
         self._ended_feeds.difference_update(partition.feed for partition in gone)
+        self._in_run.difference_update(self._names(partition.key for partition in gone))
+
+    def stream_failed(self) -> None:
+        """What was read is not done."""
+        self._in_run.difference_update(self._names(self._shared.state.partitions))
+
+    def _names(self, keys: Iterable[TopicPartition]) -> list[tuple[str | None, TopicPartition]]:
+        return [(self._shared.settings.group_id, key) for key in keys]
 
     def look(self) -> None:
         """Tell feeds and the source what has been read to its end."""
@@ -91,6 +105,7 @@ class BoundedRead:
             if not partitions and self._may_get_more and not self._group_is_done():
                 return
             self._end_told = True
+            self._in_run.update(self._names(state.partitions))
             source = shared.source
             source.post(source.on_end, [(p.key, p.epoch, _end_of(p)) for p in partitions])
 
@@ -123,7 +138,8 @@ class BoundedRead:
         committed = client.committed(ends)
         if self._shared.settings.auto_offset_reset == "latest":
             committed = {**ends, **committed}  # without a commit nobody reads what is there
-        behind = {key: at for key, end in ends.items() if (at := committed.get(key, 0)) < end}
+        others = [key for key in ends if (self._shared.settings.group_id, key) not in self._in_run]
+        behind = {key: at for key in others if (at := committed.get(key, 0)) < ends[key]}
         if behind != self._behind:
             self._behind, self._rest_is_empty = behind, None
         elif self._rest_is_empty is None:  # the group commits no more: behind a marker of a transaction nobody does

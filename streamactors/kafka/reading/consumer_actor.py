@@ -30,7 +30,7 @@ from streamactors.kafka.reading.assignment.joining import FeedEnded, Join, Joini
 from streamactors.kafka.reading.assignment.new_partitions import LookForPartitions, NewPartitions
 from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
-from streamactors.kafka.reading.bounded_read import BoundedRead
+from streamactors.kafka.reading.bounded_read import BoundedRead, ReadInRun
 from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
@@ -67,7 +67,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     `objects_each`: objects that live with a record until the next stage has it.
     `wanted`: a sink of the run owns the positions and has chosen `subscription`; new partitions of `wanted` are picked up from their
     beginning, and the consumer stays until the run has ended, so that the group hears of the last position.
-    `virtual`: the clock of the actor system, if it is a virtual one."""
+    `virtual`: the clock of the actor system, if it is a virtual one. `in_run`: see BoundedRead."""
 
     actor_dispatcher = "own"
 
@@ -90,6 +90,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         wanted: Subscription | None = None,
         delays: Delays | None = None,
         virtual: VirtualClock | None = None,
+        in_run: ReadInRun | None = None,
     ) -> None:
         super().__init__()
         self._subscription = subscription
@@ -108,7 +109,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             until_end=until_end,
             apart=apart,
         )
-        self._bounded = bounded = BoundedRead(shared, subscription)
+        self._bounded = bounded = BoundedRead(shared, subscription, in_run)
         self._commits = commits_of_this = ConsumerCommits(shared)
         in_group = isinstance(subscription, AutoSubscription)
         handler = subscription.handler if isinstance(subscription, AutoSubscription) else None
@@ -199,6 +200,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._finish(error)
 
     def _on_stage_ended(self, message: StageEnded) -> None:
+        if message.failed:
+            self._bounded.stream_failed()
         self._ending.begin(message, without_deadline=self._new is not None or message.drains)
 
     def _on_run_ended(self, _: RunEnded) -> None:

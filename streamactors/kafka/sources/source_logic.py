@@ -13,6 +13,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.marks.marks import Assigned, Key, Position, Revoked
 from streamactors.engine.marks.ownership import owner_of
 from streamactors.kafka.reading.assignment.start_positions import Offsets, StartPositions, reading_settings
+from streamactors.kafka.reading.bounded_read import ReadInRun
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.delivery import Delivery
 from streamactors.kafka.reading.feed import Feed
@@ -91,6 +92,7 @@ class ConsumerSourceLogic(ConsumerLogic):
             objects_each=self._lane.objects_each,
             wanted=wanted,
             delays=None if plan.delayed is None else Delays(plan.delayed, run.system.clock.wall_ms),
+            in_run=None if self.inside else run.shared(ReadInRun, ReadInRun),
         )
 
     # ── from windows that read several topics in the order of their time; any thread ──────────────────────────────
