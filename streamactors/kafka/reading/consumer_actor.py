@@ -30,11 +30,12 @@ from streamactors.kafka.reading.assignment.joining import FeedEnded, Join, Joini
 from streamactors.kafka.reading.assignment.new_partitions import LookForPartitions, NewPartitions
 from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
-from streamactors.kafka.reading.bounded_read import BoundedRead, ReadInRun
+from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.ending import Drained, Ending
+from streamactors.kafka.reading.group_end import ReadInRun
 from streamactors.kafka.reading.messages import (
     CommitNow,
     Commits,

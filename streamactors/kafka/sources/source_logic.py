@@ -13,10 +13,10 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.marks.marks import Assigned, Key, Position, Revoked
 from streamactors.engine.marks.ownership import owner_of
 from streamactors.kafka.reading.assignment.start_positions import Offsets, StartPositions, reading_settings
-from streamactors.kafka.reading.bounded_read import ReadInRun
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.delivery import Delivery
 from streamactors.kafka.reading.feed import Feed
+from streamactors.kafka.reading.group_end import ReadInRun
 from streamactors.kafka.reading.messages import Commits, HoldBack
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.consumer_link import ConsumerLink, ConsumerLogic

@@ -1,0 +1,89 @@
+"""GroupEnd: whether a group has read everything, for the bounded read of a consumer that has no partitions.
+
+What another consumer of the same run has read to its end is not waited for: it may be committed only when the run ends.
+Owner: the consumer actor."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.unread import any_record
+from streamactors.kafka.errors import ConsumerFailed, KafkaError
+from streamactors.kafka.reading.assignment.start_positions import partitions_of
+from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import Subscription, TopicPartition
+
+_log: Final = logging.getLogger("streamactors.kafka")
+GROUP_CHECK_MS: Final = 250.0
+SAY_AFTER_MS: Final = 5_000.0
+MOST_POLLS: Final = 10
+"""The consumer's thread polls so often, for half a second each, to find out whether a record is behind what the group has committed."""
+
+
+class ReadInRun(set[tuple[str | None, TopicPartition]]):
+    """The groups and partitions that the consumers of a run have read to their ends."""
+
+
+class GroupEnd:
+    """See the module."""
+
+    def __init__(self, shared: Shared, subscription: Subscription, in_run: ReadInRun) -> None:
+        self._shared = shared
+        self._subscription = subscription
+        self._in_run = in_run
+        self._ends: dict[TopicPartition, int] | None = None
+        self._behind: dict[TopicPartition, int] = {}  # what the group had committed of the others at the last check
+        self._rest_is_empty: bool | None = None  # whether no record lies behind that; None: not looked
+        self._next_check_ms = 0.0
+        self._say_ms = 0.0
+
+    def is_reached(self) -> bool:
+        """Return whether the group has committed everything up to the ends at the first call. Asks the broker now and then."""
+        shared, client, now = self._shared, self._shared.client, self._shared.now_ms()
+        if client is None or now < self._next_check_ms:
+            return False
+        self._next_check_ms = now + GROUP_CHECK_MS
+        try:
+            if self._ends is None:
+                self._ends = client.stable_ends(partitions_of(self._subscription, client))
+                self._say_ms = now + SAY_AFTER_MS
+            done = not self._ends or self._all_committed(client, self._ends)
+        except ConsumerFailed:
+            raise  # the topics must not be read
+        except KafkaError:
+            return False  # the broker is away
+        if not done and now >= self._say_ms:
+            self._say_ms = float("inf")
+            _log.warning(
+                "group %s: this consumer has no partitions. It ends when other members have committed the rest of %s, or reads it itself "
+                "when they have left",
+                shared.settings.group_id,
+                ", ".join(map(str, sorted(self._behind)[:5])),
+            )
+        return done
+
+    def _all_committed(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> bool:
+        committed = client.committed(ends)
+        if self._shared.settings.auto_offset_reset == "latest":
+            committed = {**ends, **committed}  # without a commit nobody reads what is there
+        others = [key for key in ends if (self._shared.settings.group_id, key) not in self._in_run]
+        behind = {key: at for key in others if (at := committed.get(key, 0)) < ends[key]}
+        if not behind:
+            return True
+        if behind != self._behind:
+            self._behind, self._rest_is_empty = behind, None
+        elif self._rest_is_empty is None:  # the group commits no more: behind a marker of a transaction nobody does
+            polls = list(range(MOST_POLLS))
+            found = any_record(self._shared.settings, behind, ends, lambda: bool(polls and polls.pop()))
+            self._rest_is_empty = not found if polls else None  # the broker is slow: once more
+        return bool(self._rest_is_empty)
+
+
+def assigns_step_by_step(settings: ConsumerSettings) -> bool:
+    """Whether a member may get partitions later than at its first assignment."""
+    properties = settings.client_properties()
+    assignors = str(properties.get("partition.assignment.strategy", ""))
+    return "cooperative" in assignors or str(properties.get("group.protocol", "")).lower() == "consumer"
