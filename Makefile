@@ -7,8 +7,8 @@ DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 # nothing is left outside of this folder, so there is no cache in the home folder either
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-cache-dir -c constraints.txt
-# much of a test is waiting, so three processes serve two cores; more of them: make test WORKERS=4
-WORKERS ?= 3
+# much of a test is waiting, so four processes serve two cores: 6:43 where three took 7:55; others: make test WORKERS=8
+WORKERS ?= 4
 FAST := not slow and not compat and not differential
 PYTEST := $(BIN)/python -m pytest
 # make test tries the same examples of Hypothesis each time; test-all looks for new ones
