@@ -95,6 +95,7 @@ class Observer:
         self._channel: Channel | None = None
         self._timer: Timer | None = None
         self._stopped = False
+        self._committed = self._told = -1
 
     def start(self) -> None:
         """Begin to follow. On the dispatcher's thread."""
@@ -146,7 +147,7 @@ class Observer:
                     case Truncate(epoch, end_offset):
                         self._copy.truncate(epoch, end_offset)
                     case Commit(high_watermark):
-                        self._owner.committed(min(high_watermark, self._copy.end().end_offset))
+                        self._committed = high_watermark
                     case LeaderChanged(leader_id, epoch, address):
                         self._owner.leader_changed(leader_id, epoch, address)
                     case FetchSnapshot():
@@ -158,6 +159,7 @@ class Observer:
                         return
                     case Wait(ms):
                         delay_ms = ms
+            self._tell_committed()
         except StorageError as error:
             self._halt(error)
             return
@@ -165,6 +167,14 @@ class Observer:
             _log.error("the metadata log cannot be followed: %s", error)
             delay_ms = DAMAGE_RETRY_MS
         self._ask_after(delay_ms)
+
+    def _tell_committed(self) -> None:
+        """Tell the owner what is committed, when the log has all of it."""
+        # A log that is far behind grows by several answers. By the metadata of the first ones a starting broker would take topics for deleted, and remove
+        # their logs.
+        if self._told < self._committed <= self._copy.end().end_offset:
+            self._told = self._committed
+            self._owner.committed(self._committed)
 
     def _halt(self, error: StorageError) -> None:
         """Stop: a log that has failed takes no records before a restart."""
