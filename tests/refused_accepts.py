@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -17,12 +18,14 @@ def out_of_files() -> OSError:
     return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
-def refused_accepts(monkeypatch: pytest.MonkeyPatch, *errors: OSError) -> list[OSError]:
-    """Let the next accepts of any socket fail of these errors; return those that are left."""
+def refused_accepts(monkeypatch: pytest.MonkeyPatch, thread: str, *errors: OSError) -> list[OSError]:
+    """Let the next accepts fail of these errors, on threads with `thread` in their name; return those that are left.
+
+    Others listen in this process, too: PySpark does."""
     left, genuine = list(errors), socket.socket.accept
 
     def accept(listening: socket.socket) -> Any:
-        if left:
+        if left and thread in threading.current_thread().name:
             raise left.pop(0)
         return genuine(listening)
 
