@@ -6,9 +6,16 @@ import errno
 import os
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+
+def of_asyncio(thread: threading.Thread) -> bool:
+    """Whether a thread runs the asyncio loop of an actor system."""
+    return thread.name.endswith("-asyncio")
+
 
 SAID = "cannot accept: [Errno 24] Too many open files; raise the limit of open files"
 
@@ -18,14 +25,16 @@ def out_of_files() -> OSError:
     return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
-def refused_accepts(monkeypatch: pytest.MonkeyPatch, thread: str, *errors: OSError) -> list[OSError]:
-    """Let the next accepts fail of these errors, on threads with `thread` in their name; return those that are left.
+def refused_accepts(
+    monkeypatch: pytest.MonkeyPatch, listens: Callable[[threading.Thread], bool], *errors: OSError
+) -> list[OSError]:
+    """Let the next accepts fail of these errors, on threads of which `listens` is true; return those that are left.
 
-    Others listen in this process, too: PySpark does."""
+    Others listen in this process, too: PySpark does, and what an earlier test has not ended yet."""
     left, genuine = list(errors), socket.socket.accept
 
     def accept(listening: socket.socket) -> Any:
-        if left and thread in threading.current_thread().name:
+        if left and listens(threading.current_thread()):
             raise left.pop(0)
         return genuine(listening)
 

@@ -98,8 +98,8 @@ def test_a_bridge_that_is_out_of_files_says_so_and_accepts_later(
     answers: Answers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     # It tried again at once, for as long as the connection waited, and said nothing.
-    left = refused_accepts(monkeypatch, "spark bridge", out_of_files(), out_of_files())
     bridge = Bridge(answers, SCHEMA, "127.0.0.1", slices=2)
+    left = refused_accepts(monkeypatch, lambda thread: thread is bridge._thread, out_of_files(), out_of_files())
     bridge.start()
     assert reader_of(bridge).initialOffset() == {"0/0": 0}
     bridge.close()

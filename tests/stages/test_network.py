@@ -32,7 +32,7 @@ from streamactors.dsl.dynamic.tcp import IncomingConnection
 from streamactors.stages.network.duplex import DuplexLogic
 from streamactors.stages.network.tcp import AcceptedTcp, OutgoingTcp, _OutgoingLogic
 from tests.own_process import own_process
-from tests.refused_accepts import SAID, out_of_files, refused_accepts
+from tests.refused_accepts import SAID, of_asyncio, out_of_files, refused_accepts
 
 
 def run(source: Any) -> Any:
@@ -225,7 +225,7 @@ def test_clients_that_reset_at_once_do_not_end_the_server():
 def test_a_server_without_a_descriptor_left_says_so_and_goes_on(monkeypatch, caplog):
     # the source of connections failed, and the server was gone
     monkeypatch.setattr("streamactors.stages.network.server.ACCEPT_AGAIN_S", 0.01)
-    left = refused_accepts(monkeypatch, "-asyncio", out_of_files(), out_of_files())
+    left = refused_accepts(monkeypatch, of_asyncio, out_of_files(), out_of_files())
     binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
     with socket.create_connection(binding.address, 10) as client:
         client.sendall(b"x")
