@@ -1,6 +1,7 @@
 """Accepting connections in a process that has no descriptor left.
 
-The connection that cannot be accepted waits in the backlog, and wakes whoever accepts at once: without a pause this uses a core."""
+A connection that cannot be accepted stays in the backlog and wakes the accepting thread again at once. Without a pause the thread would use a
+whole core."""
 
 from __future__ import annotations
 

@@ -76,9 +76,8 @@ class Dispatcher:
         self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
         self._wheel = TimingWheel(self.clock.now_ms)
         self._next_timer_ms = _NEVER
-        self._descriptors = Descriptors(
-            name
-        )  # before the waker: a poller that nobody has is closed, a bare number is not
+        # before the waker: if the waker cannot be made, the collector closes the poller; a bare descriptor would stay open
+        self._descriptors = Descriptors(name)
         self._waker = Waker()
         self._descriptors.register(self._waker.fd, self._waker.drain)
 

@@ -1,5 +1,6 @@
-"""Whether records lie between two offsets. A marker of a transaction has an offset, too, and so has a record that retention has deleted: nobody commits
-what is behind those."""
+"""Whether records lie between two offsets.
+
+Offsets alone do not say so: transaction markers and deleted records have offsets, too, and no consumer commits a position behind them."""
 
 from __future__ import annotations
 
