@@ -37,6 +37,27 @@ def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, sys
     assert set(source.run_with(Sink.to_list(), system).result(60)) == set(range(20))
 
 
+def test_a_restarted_source_reads_the_partition_that_its_former_instance_still_has(
+    cooperative, system, topic_with, monkeypatch
+):
+    monkeypatch.setattr(ending, "AFTER_FAILURE_MS", 3_000)  # so long it is a member
+    # The group gave one of the two partitions to the next instance, which read it to its end. The stream succeeded without the other one's records.
+    topic, failed = topic_with("still-held", [b"x"] * 20, 2), []
+
+    def fail_once(record):
+        if record.offset == 5 and not failed:
+            failed.append(record)
+            raise ValueError("once")
+        return record.partition, record.offset
+
+    source = RestartSource.on_failures_with_backoff(
+        RestartSettings(10, 20, 0.0),
+        lambda: Consumer.source(cooperative, Subscriptions.topics(topic), until="end").map(fail_once),
+    )
+    expected = {(number, offset) for number in range(2) for offset in range(10)}
+    assert set(source.run_with(Sink.to_list(), system).result(60)) == expected
+
+
 def test_an_instance_that_comes_later_takes_its_share(cooperative, system, topic_with):
     topic = topic_with("shared-out", [b"x"] * 20, 2)
     go, reached = threading.Event(), threading.Event()

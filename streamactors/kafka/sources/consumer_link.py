@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
@@ -16,11 +17,32 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.kafka.control import RUNNING, Control
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
+from streamactors.kafka.reading.group_end import assigns_step_by_step
 from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.shared import ReadingSource
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.subscriptions import Subscription
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription
+
+
+class _Leaving:
+    """The members of a run that leave their groups because their streams have failed: their groups, and the futures of their ends."""
+
+    def __init__(self) -> None:
+        self._members: list[tuple[str | None, StreamFuture[None]]] = []
+
+    def add(self, group: str | None, ended: StreamFuture[None]) -> None:
+        """A member leaves from now on. Called on the island of its source."""
+        self._members = [member for member in self._members if not member[1].done()]
+        self._members.append((group, ended))
+
+    def when_left(self, group: str | None, then: Callable[[], None]) -> None:
+        """Call `then` when the members of a group that leave now have left; on the thread that ends the last one."""
+        for name, ended in list(self._members):
+            if name == group and not ended.done():
+                ended.add_done_callback(lambda _: self.when_left(group, then))
+                return
+        then()
 
 
 class ConsumerLink:
@@ -34,6 +56,7 @@ class ConsumerLink:
         self.tell: Callable[[Any], None] = lambda _: None
         self.stop: Callable[[], None] = lambda: None
         self._actor: ConsumerActor | None = None
+        self._leaving: tuple[_Leaving, str | None] | None = None  # of a member whose group assigns step by step
         self._runs: set[Run] = set()
         self._lock = threading.Lock()
 
@@ -54,7 +77,20 @@ class ConsumerLink:
         self.control.attach(self.tell, stop)
         RUNNING.add(self.control)
         self.keep_until_ended(run)
-        self.tell(self.first_message())
+        begin = partial(self.tell, self.first_message())
+        if isinstance(subscription, AutoSubscription) and assigns_step_by_step(settings):
+            self._leaving = leaving, group = run.shared(_Leaving, _Leaving), settings.group_id
+            if how["until_end"]:
+                # In a RestartSource: the former instance keeps a partition -> this one reads its own to the end, and the stream succeeds without the rest.
+                leaving.when_left(group, begin)
+                return
+        begin()
+
+    def stream_failed(self) -> None:
+        """The stream inside a stage such as RestartSource has failed: the next instance begins when this consumer has left its group."""
+        if self._leaving is not None:
+            leaving, group = self._leaving
+            leaving.add(group, self.control.is_shutdown)
 
     def connected(
         self,
@@ -145,6 +181,8 @@ class ConsumerLogic(SourceLogic):
     def stage_ended(self, feed: Any, *, at_end: bool) -> StageEnded:
         """Return the message that the stage has ended. `at_end`: a bounded read has delivered everything."""
         failed = self._failure is not None
+        if failed and self.inside:
+            self.consumer.stream_failed()
         # Inside a RestartSource the run does not end with this source, and its next instance needs the partitions.
         drains = self.control.is_draining or (at_end and not self.inside)
         return StageEnded(feed, failed, drains and not failed)
