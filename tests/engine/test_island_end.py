@@ -142,6 +142,21 @@ def test_everybody_who_waits_for_the_end_of_a_run_hears_of_it_though_two_islands
     assert sorted(told) == ["the other", "this one"]
 
 
+def test_a_call_at_the_end_of_a_run_that_raises_keeps_no_other_call_from_being_made(caplog):
+    # The calls behind the one that raised were not made, so a consumer kept its partitions.
+    told = []
+    with ActorSystem("one raises") as system:
+        source, future = Source.maybe().to_mat(Sink.ignore(), Keep.both).run(system)
+        (run,) = runs_of(system)
+        run.when_ended(lambda: 1 // 0)
+        run.when_ended(partial(told.append, "this one"))
+        source.complete()
+        future.result(30)
+        eventually(lambda: system.base.actors == [])
+    assert told == ["this one"]
+    assert "ZeroDivisionError" in caplog.text
+
+
 class Unbuildable(GraphStage):
     shape = FLOW
 

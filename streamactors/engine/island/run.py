@@ -177,7 +177,10 @@ class Run:
             self._failure = None
             self.runs.alive.discard(self)
             for callback in self._ended:
-                callback()
+                try:
+                    callback()
+                except Exception:  # noqa: BLE001  # the others have to be called
+                    _log.exception("a call at the end of a stream raised")
 
     def unread_failure(self, text: str) -> UnreadFailure:
         """Return the run's failure, which its sinks share: the first one's text is logged if nobody reads it."""
