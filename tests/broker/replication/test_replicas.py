@@ -199,6 +199,24 @@ def test_a_log_outside_the_range_of_the_leader_begins_where_the_leader_does(tmp_
         assert pair.partition(2).log_start_offset == 4
 
 
+def test_a_follower_begins_in_the_middle_of_a_batch_where_records_of_it_were_deleted(tmp_path: Path) -> None:
+    # The records before offset 2 of a batch of five were deleted -> a new follower began at offset 2 -> the leader sent the whole batch, which
+    # begins at 0 -> the follower refused it, at each fetch again. It never came into the ISR.
+    with Pair(tmp_path) as pair:
+        live = pair.brokers[2]
+        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
+        pair.elect(1, (1,))
+        assert produce(pair, 1, *(b"v%d" % number for number in range(5))) is ErrorCode.NONE
+        assert pair.partition(1).log.trim.delete_records(2, 0) == 2
+        follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
+        live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
+        live.on_data_plane(follower.start)
+        pair.elect(1, (1,))
+        pair.until(lambda: pair.ends(2) == (5, 5))
+        assert pair.partition(2).log_start_offset == 2
+        assert pair.content(1) == pair.content(2)
+
+
 def listed(pair: Pair, broker: int, timestamp: int, version: int = 5, isolation: int = 0) -> tuple[ErrorCode, int]:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
     body = {
