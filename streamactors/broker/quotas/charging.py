@@ -34,7 +34,7 @@ class Charged(Protocol):
     """The part of a request that is used here."""
 
     message: Any
-    size: int
+    received_bytes: int
 
     @property
     def api_key(self) -> int: ...
@@ -89,7 +89,7 @@ class Charging:
             busy_ns = request.busy_ns(time.perf_counter_ns())
             throttle_ms = quotas.record(REQUEST, user, client_id, busy_ns * _PERCENT_PER_NS, now_ms)
         if key == _PRODUCE_KEY:
-            throttle_ms = max(throttle_ms, quotas.record(PRODUCE, user, client_id, request.size, now_ms))
+            throttle_ms = max(throttle_ms, quotas.record(PRODUCE, user, client_id, request.received_bytes, now_ms))
         elif isinstance(answer, FetchResponse):
             size = _size(answer)
             throttle_ms = max(throttle_ms, quotas.record(FETCH, user, client_id, size, now_ms))

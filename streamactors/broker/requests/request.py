@@ -66,6 +66,7 @@ class Request:
         "node",
         "parts",
         "received_at_ms",
+        "received_bytes",
         "size",
         "version",
     )
@@ -88,6 +89,7 @@ class Request:
         self.message: Any = None
         self.mutations: MutationQuota | None = None  # of a request that changes topics
         self.size = size
+        self.received_bytes = size  # what a quota charges: `size` is 0 once the bytes are freed
         self.received_at_ms = received_at_ms
         self.answered = False
         self.parts: list[Part] | None = None

@@ -74,6 +74,16 @@ def test_a_producer_above_its_quota_is_told_and_not_read_for_that_time(
         assert loud.receive()[1].responses[0].partition_responses[0].error_code == 0
 
 
+def test_a_producer_whose_answer_waits_is_charged_for_its_bytes(broker: LiveBroker, clock: VirtualClock) -> None:
+    # A batch that waited for a flush or for followers was charged when it was answered, and its bytes did not count any more by then: no quota
+    # held a producer back with acks=all to a replicated topic.
+    broker.create_topic("synced", flush_messages=1)
+    set_quota(broker, {"client-id": "loud"}, producer_byte_rate=1_000)
+    with client_of(broker, "loud") as loud:
+        body = produce_body(batch(b"." * 20_000, timestamp=clock.wall_ms()), topic="synced")
+        assert loud.call(0, 9, body).throttle_time_ms > 10_000
+
+
 def test_a_producer_without_acknowledgements_is_held_back_too(broker: LiveBroker, clock: VirtualClock) -> None:
     set_quota(broker, {"client-id": None}, producer_byte_rate=1_000)
     with client_of(broker, "loud") as loud:
