@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from streamactors import ActorSystem, GraphDSL, Sink, Source
 from streamactors.errors import BuildError, StreamError
 from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
+from streamactors.stages.junctions.zipping import ZipLatest
 from streamactors.testing import TestSink, TestSource
 
 LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -130,6 +131,16 @@ def test_zip_all_equals_zip_longest_for_every_chunking(system, inputs):
 def test_merge_latest_emits_lists_once_all_inputs_have_had_an_element(system):
     source = Source.from_iterable([1]).merge_latest(Source.from_iterable([2]))
     assert source.run_with(Sink.to_list(), system).result(5) == [[1, 2]]
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_merge_latest_completes_without_a_result_when_an_input_has_no_element(system, empty, size):
+    # one input completed without an element -> no result could come any more, and the second element of each other input was
+    # never taken: the stream stood still for ever
+    inputs: list[Any] = [(range(5), size), (range(3), 1)]
+    inputs.insert(empty, ([], 1))
+    assert joined(ZipLatest(3, eager_complete=False), inputs, system) == []
 
 
 @pytest.mark.parametrize("make", [MergeSorted, ZipAll, MergePrioritized])

@@ -162,6 +162,7 @@ class _ZipLatestLogic(FanInLogic):
         self._latest: list[Any] = [_MISSING] * len(self.inlets)
         self._missing = len(self.inlets)
         self._ending = False  # an input has completed whose element was in no result yet
+        self._hopeless = False  # an input has completed without an element: there will be no result
         for inlet in self.inlets:
             inlet.want(1)
 
@@ -173,6 +174,11 @@ class _ZipLatestLogic(FanInLogic):
             self._eager_complete = True
         else:
             super().on_complete(in_)
+
+    def after_complete(self, in_: Connection) -> None:
+        if self._latest[in_.in_index] is _MISSING:
+            self._hopeless = True
+            self.on_pull(self.out)  # the elements that waited for this input are shown again, and are dropped
 
     def on_pull(self, out: Connection) -> None:
         share = self.share()
@@ -186,6 +192,10 @@ class _ZipLatestLogic(FanInLogic):
         latest = self._latest
         if not out.asked:
             return  # `on_push` is called again after the next `on_pull`
+        if self._hopeless:
+            in_.grab(out.asked)
+            in_.want(max(self.share(), in_.due))
+            return
         if self._missing:
             if latest[index] is not _MISSING:
                 return  # the input's next element waits until all inputs have had one
