@@ -49,7 +49,7 @@ def handle(request: Request) -> Body | Later:
         producer_epoch=message.producer_epoch,
     )
 
-    def verified(error: ErrorCode) -> None:
+    def verified(error: ErrorCode, commit: CommitOffsets) -> None:
         if error is ErrorCode.NONE:
             request.node.groups.tell(commit.group_id, commit)
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode, Refusal
@@ -102,28 +103,32 @@ def check_transactional(
 
 
 def check_offset_commit(
-    node: Node, transactional_id: str, commit: CommitOffsets, then: Callable[[ErrorCode], object]
+    node: Node, transactional_id: str, commit: CommitOffsets, then: Callable[[ErrorCode, CommitOffsets], object]
 ) -> None:
-    """Call `then` with NONE if the offsets of the commit's group are part of the producer's open transaction."""
+    """Call `then` with NONE and the commit to write, if the offsets of its group are part of the producer's open transaction."""
     if commit.producer_id < 0:
-        then(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        then(ErrorCode.INVALID_PRODUCER_ID_MAPPING, commit)
         return
     index = node.groups.index_of(commit.group_id)
     partition = node.partitions.get(OFFSETS_TOPIC, index)
-    if (
-        partition is None
-        or not node.config.transaction_partition_verification_enable
-        or partition.log.ongoing_transaction(commit.producer_id) is not None
-    ):
-        then(ErrorCode.NONE)
+    if partition is None or not node.config.transaction_partition_verification_enable:
+        then(ErrorCode.NONE, commit)
+        return
+
+    def is_open(partition: HostedPartition = partition) -> bool:
+        return partition.log.ongoing_transaction(commit.producer_id) is not None
+
+    if is_open():
+        # The marker may wait for the group's coordinator already. The coordinator asks again when it writes the offsets.
+        then(ErrorCode.NONE, replace(commit, still_open=is_open))
         return
     where = TopicPartition(OFFSETS_TOPIC, index)
     producer = (commit.producer_id, commit.producer_epoch)
     if node.transactions.is_elsewhere(transactional_id):
         asked = Asked(transactional_id, *producer, (where,))
-        node.transactions.verify_elsewhere(asked, lambda errors: then(_of_offsets(errors[where])))
+        node.transactions.verify_elsewhere(asked, lambda errors: then(_of_offsets(errors[where]), commit))
     else:
-        then(node.transactions.verify_now(transactional_id, *producer, where))
+        then(node.transactions.verify_now(transactional_id, *producer, where), commit)
 
 
 def _of_offsets(error: ErrorCode) -> ErrorCode:

@@ -50,6 +50,8 @@ class CommitOffsets:
     unknown_group: ErrorCode = ErrorCode.ILLEGAL_GENERATION  # the error of this request's version
     producer_id: int = -1
     producer_epoch: int = -1
+    still_open: Callable[[], bool] = lambda: True
+    """Whether the transaction that the offsets belong to is open: its marker may have come before this message."""
 
     def refuse(self, error: ErrorCode) -> None:
         self.reply_to([error] * len(self.offsets))

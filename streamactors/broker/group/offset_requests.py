@@ -88,6 +88,8 @@ def commit_offsets(shard: OffsetsShard, commit: CommitOffsets) -> None:
         error = check_commit(
             group, commit.member_id, commit.instance_id, commit.generation, transactional=transactional
         )
+    if error is ErrorCode.NONE and not commit.still_open():
+        error = ErrorCode.INVALID_TXN_STATE
     if error is not ErrorCode.NONE:
         commit.reply_to([error] * len(commit.offsets))
         return

@@ -111,6 +111,36 @@ def test_a_marker_ends_pending_offsets(client: WireClient, topic: str, tx: str) 
     assert fetched.topics[0].partitions[0].committed_offset == 9
 
 
+def test_offsets_that_come_while_the_marker_is_under_way_open_no_transaction(
+    client: WireClient, topic: str, tx: str
+) -> None:
+    # The marker waited for the turn of the group's coordinator -> offsets of the same producer came, and the log said that its transaction was open ->
+    # they were written behind the marker, as a transaction without an end: the next transaction of the producer would have committed them.
+    producer = Producer(client, tx)
+    group = f"g-{tx}"
+    body = {"transactional_id": tx, **producer.identity, "group_id": group}
+    client.call(25, 3, body)
+
+    def offsets(offset: int) -> dict[str, Any]:
+        partitions = [{"partition_index": 0, "committed_offset": offset}]
+        return {**body, "topics": [{"name": topic, "partitions": partitions}]}
+
+    client.call(28, 3, offsets(9))
+    count = len(client.call(3, 9, {"topics": [{"name": "__consumer_offsets"}]}).topics[0].partitions)
+    marker = {
+        **producer.identity,
+        "transaction_result": True,
+        "coordinator_epoch": 0,
+        "topics": [{"name": "__consumer_offsets", "partition_indexes": list(range(count))}],
+    }
+    client.send_raw(client.frame(27, 1, {"markers": [marker]}) + client.frame(28, 3, offsets(10)))
+    client.receive()
+    assert client.receive()[1].topics[0].partitions[0].error_code == E.INVALID_TXN_STATE
+    asked = {"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}], "require_stable": True}
+    (found,) = client.call(9, 7, asked).topics[0].partitions
+    assert (found.error_code, found.committed_offset) == (E.NONE, 9)
+
+
 # -- administration ----------------------------------------------------------------------------------------------------
 
 
