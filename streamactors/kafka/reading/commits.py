@@ -4,7 +4,6 @@ Owner: the consumer actor. Every call comes from its thread or, when the actor h
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
@@ -34,7 +33,6 @@ class ConsumerCommits:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._replies: list[StreamFuture[None]] = []
-        self._tries = 0
         self._refused_since: float | None = None
         self._timer: Any = None
         self.committed: dict[TopicPartition, int] = {}
@@ -113,27 +111,25 @@ class ConsumerCommits:
 
     def _give_up(self, tracker: OffsetTracker) -> None:
         """A commit was refused for now: fail the replies that have no try left."""
-        self._tries += 1
-        given_up = [
-            r for r in self._replies if isinstance(r, CommitReply) and self._tries > (r.max_retries or math.inf)
-        ]
-        if not given_up:
-            return
         named = ", ".join(f"{key}@{offset}" for key, offset in list(tracker.to_commit().items())[:5])
-        error = CommitTimeout(
-            f"group {self._shared.settings.group_id}: {named} not committed in {self._tries} tries; raise max_retries or look at the "
-            "coordinator"
-        )
-        self._replies = [reply for reply in self._replies if reply not in given_up]
-        for reply in given_up:
-            reply.try_fail(error)
-        if not self._replies:
-            self._tries = 0
+        left = []
+        for reply in self._replies:
+            if isinstance(reply, CommitReply):
+                reply.tries += 1
+                if reply.max_retries is not None and reply.tries > reply.max_retries:
+                    reply.try_fail(
+                        CommitTimeout(
+                            f"group {self._shared.settings.group_id}: {named} not committed in {reply.tries} tries; raise max_retries or "
+                            "look at the coordinator"
+                        )
+                    )
+                    continue
+            left.append(reply)
+        self._replies = left
 
     def answer(self, error: BaseException | None) -> None:
         """End all replies: the broker has the offsets, or `error` says why not."""
         replies, self._replies = self._replies, []
-        self._tries = 0
         for reply in replies:
             if error is None:
                 reply.try_complete(None)

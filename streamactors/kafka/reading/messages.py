@@ -94,6 +94,8 @@ class CommitReply(StreamFuture[None]):
     def __init__(self, max_retries: int | None = None) -> None:
         super().__init__("commit")
         self.max_retries = max_retries
+        self.tries = 0
+        """How often a commit was refused while this one waited for it."""
 
 
 @dataclass(frozen=True, slots=True)
