@@ -7,6 +7,8 @@ records before it, as in Alpakka."""
 from __future__ import annotations
 
 import logging
+import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.engine.marks.progress import SinkProgress
-from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.offset_tracker import DrainListener, OffsetTracker
 
 _log = logging.getLogger("streamactors.kafka")
 
@@ -26,18 +28,29 @@ class CommitRoutes:
 
     def __init__(self) -> None:
         self.progress = SinkProgress()
+        self._lock = threading.Lock()
         self._committers: list[frozenset[Any]] = []
+        self._listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()  # the Committers
+        self._trackers: dict[Any, OffsetTracker] = {}
         self._commits: dict[Any, Commit] = {}
 
-    def committer(self, committer: object, carries: frozenset[Any]) -> None:
+    def committer(self, committer: DrainListener, carries: frozenset[Any]) -> None:
         """Add a Committer that receives the marks of these sources."""
-        self._committers.append(carries)
+        with self._lock:
+            self._committers.append(carries)
+            self._listeners.add(committer)
+            for tracker in self._trackers.values():
+                tracker.tell_of_drains(committer)
         self.progress.add_sink(committer, carries)
 
     def source(
         self, source: object, tracker: OffsetTracker, listener: Callable[[PositionMark], None], commit: Commit
     ) -> None:
         """Add a committable source; `listener` is called with the positions that are done by marks."""
+        with self._lock:
+            self._trackers[source] = tracker
+            for committer in self._listeners:
+                tracker.tell_of_drains(committer)
         tracker.gap_aware = bool(self._committers) and all(source in carried for carried in self._committers)
         if tracker.gap_aware:
             self._commits[source] = commit
@@ -47,6 +60,11 @@ class CommitRoutes:
                 "a stage between a committable source and its Committer hides marks: committing an offset commits every offset "
                 "before it; keep the records in order up to the Committer"
             )
+
+    @property
+    def drains(self) -> bool:
+        """True while a revocation waits until the records in flight of a source are done."""
+        return any(tracker.drains for tracker in list(self._trackers.values()))
 
     def commits(self, mark: PositionMark) -> set[Commit]:
         """Return the commit functions of the sources of a mark."""

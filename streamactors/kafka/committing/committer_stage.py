@@ -70,6 +70,7 @@ class CommitterLogic(FlowLogic):
         self._flushes: deque[_Flush] = deque()
         self._completing = False
         self._gathers = False  # the elements are GatheredOffsets
+        self._drain: Callable[[None], None] = lambda _: None
 
     def bind(self) -> None:
         super().bind()
@@ -78,6 +79,7 @@ class CommitterLogic(FlowLogic):
 
     def on_start(self) -> None:
         self._tell = self.async_callback(self._on_committed).invoke
+        self._drain = self.async_callback(self._acknowledge).invoke
 
     def gather(self) -> bool:
         """Called by the source before this stage when the run starts: True if the source may push GatheredOffsets, one element for a chunk."""
@@ -155,8 +157,23 @@ class CommitterLogic(FlowLogic):
                 self._flush()
 
     def _arm(self) -> None:
-        if (self._batch.size or self._marks) and not self.is_timer_active(_INTERVAL):
+        if not self._batch.size and not self._marks:
+            return
+        if self._routes.drains:
+            self._acknowledge()
+        if not self.is_timer_active(_INTERVAL):
             self.schedule_once(_INTERVAL, self._stage.settings.max_interval_ms)
+
+    def draining(self) -> None:
+        """A revocation waits until what is in flight is done; any thread."""
+        self._drain(None)
+
+    def _acknowledge(self, _: None = None) -> None:
+        """Acknowledge what the batch has gathered by now. The revocation commits it, and the consumer answers no other commit meanwhile."""
+        self._batch.acknowledge()
+        for mark in self._marks:
+            if type(mark) is dict:
+                self._routes.progress.done(self, mark)
 
     def on_timer(self, key: object) -> None:
         self._flush()

@@ -55,7 +55,7 @@ def highest_of(offsets: Offsets) -> int:
 
 
 class DrainListener(Protocol):
-    """A part of the run that can finish records in flight sooner: a transaction commits at once."""
+    """A part of the run that can finish records in flight sooner: a transaction commits at once, a Committer acknowledges what it has gathered."""
 
     def draining(self) -> None:
         """Partitions are being revoked. Must not wait."""
@@ -67,6 +67,8 @@ class OffsetTracker:
     def __init__(self) -> None:
         self.gap_aware = False
         """True when marks say which records were filtered on the way. Then acknowledging an offset acknowledges this record alone, else all before it, too."""
+        self.drains = False
+        """True while a revocation waits until the records in flight are done."""
         self._changed = threading.Condition()
         self._when_drained: Callable[[], None] | None = None
         self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
@@ -226,15 +228,19 @@ class OffsetTracker:
         deadline = time.monotonic() + timeout_ms / 1_000
         with self._changed:
             listeners = list(self._drain_listeners) if timeout_ms else []
-        for listener in listeners:
-            listener.draining()
-        with self._changed:
-            while True:
-                late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
-                left = deadline - time.monotonic()
-                if not late or left <= 0:
-                    return late
-                self._changed.wait(left)
+        self.drains = bool(timeout_ms)
+        try:
+            for listener in listeners:
+                listener.draining()
+            with self._changed:
+                while True:
+                    late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
+                    left = deadline - time.monotonic()
+                    if not late or left <= 0:
+                        return late
+                    self._changed.wait(left)
+        finally:
+            self.drains = False
 
     def tell_of_drains(self, listener: DrainListener) -> None:
         """Tell the listener when a drain begins, as long as the listener lives."""
