@@ -151,10 +151,12 @@ class CommitterLogic(FlowLogic):
             else:
                 self._marks.append(mark.copy())
             self._arm()
-        else:
+        elif self._batch.size or self._marks:
             self._marks.append(mark)
-            if not self._batch.size and not self._flushes and len(self._marks) == 1:
-                self._flush()
+        elif self._flushes:
+            self._flushes[-1].marks.append(mark)
+        else:
+            self.out.mark(mark)
 
     def _arm(self) -> None:
         if not self._batch.size and not self._marks:
