@@ -190,6 +190,12 @@ class CommitterLogic(FlowLogic):
         self._flush()  # a restart need not repeat what was done before the failure
         self.fail_stage(error)
 
+    def on_stop(self) -> None:
+        if self.failure is None:
+            self._routes.progress.sink_ended(self)
+        elif self.inside:  # in a RestartSource: what this Committer has not done comes again
+            self._routes.progress.forget(self)
+
     # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _flush(self) -> None:
