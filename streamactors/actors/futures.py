@@ -198,7 +198,7 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
-        return asyncio.wrap_future(self).__await__()
+        return asyncio.wrap_future(_ForAsyncio(self)).__await__()
 
     def _say_if_nothing_came(self, timeout: float | None) -> None:
         """Raise a TimeoutError with a message, unless the TimeoutError that was raised is the result itself."""
@@ -214,3 +214,31 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
                     f"{what}() of {self.name or 'a future'} was called on a thread of {owner!r}, which may have to "
                     "produce it: it would wait for itself; use map_async, add_done_callback or await instead"
                 )
+
+
+class _ForAsyncio(concurrent.futures.Future[T]):
+    """The outcome of a StreamFuture as asyncio takes it. asyncio refuses StopIteration as an error, and the coroutine would wait for
+    ever: as for a coroutine that raises it (PEP 479), the error is a RuntimeError, with the StopIteration as its cause."""
+
+    def __init__(self, future: StreamFuture[T]) -> None:
+        super().__init__()
+        self._future = future
+        future.add_done_callback(self._copy)
+
+    def cancel(self) -> bool:
+        """Cancel the StreamFuture."""
+        return self._future.cancel()
+
+    def _copy(self, future: concurrent.futures.Future[T]) -> None:
+        if future.cancelled():
+            super().cancel()
+            return
+        error = future.exception()
+        if error is None:
+            self.set_result(future.result())
+        elif isinstance(error, StopIteration):
+            refused = RuntimeError(f"the stream failed with {error!r}")
+            refused.__cause__ = error
+            self.set_exception(refused)
+        else:
+            self.set_exception(error)

@@ -55,6 +55,47 @@ def test_awaiting_a_failed_one_raises_its_error() -> None:
         asyncio.run(wait_for(future))
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_awaiting_one_that_failed_with_stop_iteration_raises_a_runtime_error(before: bool) -> None:
+    # `map(lambda x: next(rows))` fails a stream with StopIteration. asyncio refuses this error, so the coroutine that awaited the stream
+    # was never woken
+    async def wait_for(future: StreamFuture[int]) -> int:
+        if before:
+            future.set_exception(error)
+        else:
+            asyncio.get_running_loop().call_soon(future.set_exception, error)
+        return await asyncio.wait_for(future, 10)
+
+    error = StopIteration("no rows left")
+    future: StreamFuture[int] = StreamFuture()
+    with pytest.raises(RuntimeError, match="no rows left") as caught:
+        asyncio.run(wait_for(future))
+    assert caught.value.__cause__ is error
+    assert future.exception() is error
+
+
+def test_a_task_that_waits_is_cancelled_with_the_stream_and_the_stream_with_the_task() -> None:
+    stopped: list[bool] = []
+
+    async def wait_for(future: StreamFuture[int], by_task: bool) -> None:
+        future.stop_stream = lambda: stopped.append(by_task)
+
+        async def waiting() -> int:
+            return await future
+
+        task = asyncio.create_task(waiting())
+        await asyncio.sleep(0)
+        (task if by_task else future).cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)  # asyncio cancels the future of a cancelled task in the next turn of the loop
+        assert future.cancelled()
+
+    for by_task in (True, False):
+        asyncio.run(wait_for(StreamFuture(), by_task))
+    assert set(stopped) == {True, False}
+
+
 def test_an_await_that_times_out_leaves_the_result_to_come() -> None:
     future: StreamFuture[int] = StreamFuture()
 
