@@ -22,7 +22,6 @@ from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.transaction.transaction import TransactionState
 from streamactors.broker.transaction.transaction_events import EndTransaction
 from streamactors.broker.transaction.transaction_record import encode_transaction_key, encode_transaction_value
-from tests.broker.apis.group_client import fetch
 from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, describe, read, settled
 from tests.broker.live_broker import LiveBroker
 from tests.broker.wire import wait_until
@@ -231,9 +230,11 @@ def test_what_the_coordinator_of_an_epoch_acknowledges_is_read_by_that_of_the_ne
         broker.on_data_plane(ask)
         wait_until(lambda: bool(answers), "the request is answered")
         if offsets:
-            while (found := fetch(client, key, "orders"))[0][1] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            asked = {"group_id": key, "topics": [{"name": "orders", "partition_indexes": [0]}]}
+            while (answer := client.call(9, 5, asked)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 pass
-            assert found == [(7 if answers == [ErrorCode.NONE] else -1, 0)]
+            (found,) = answer.topics[0].partitions
+            assert (found.committed_offset, found.error_code) == (7 if answers == [ErrorCode.NONE] else -1, 0)
         else:
             wait_until(lambda: describe(client, key).error_code == 0, "the new coordinator has read the log")
             assert (describe(client, key).transaction_state == "Ongoing") == (answers != [ErrorCode.NONE])
