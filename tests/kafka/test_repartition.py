@@ -16,6 +16,7 @@ from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, Produ
 from streamactors.kafka.between import topic_upkeep
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.settings import ClientSettings
+from streamactors.windows import State
 from tests.bare_clients import TO_THE_END
 from tests.kafka._windows import CLOSED, SECOND, produce, read, written
 
@@ -54,6 +55,18 @@ def test_one_new_key_of_several_partitions_is_one_count(cluster, settings, syste
     topics = {topic.name: topic.partitions for topic in Admin(ClientSettings(cluster.bootstrap_servers)).topics()}
     assert topics[f"{settings.group_id}-letters-repartition"] == PARTITIONS
     assert topics[f"{settings.group_id}-letters-store-changelog"] == PARTITIONS
+
+
+def test_state_on_disk_holds_what_is_counted_by_a_new_key(cluster, settings, system, tmp_path):
+    # The source that reads the repartition topic did not have the `state=` of the settings: the counts were kept in memory, no folder was made,
+    # there were no standby copies, and nothing said so.
+    produce(cluster, "on-disk", given(), PARTITIONS)
+    on_disk = settings.with_state(State.on_disk(tmp_path, cache="16MB"))
+    control, done = by_first_letter(on_disk, "on-disk").to_mat(Sink.to_list(), Keep.both).run(system)
+    assert {row.key: row.value for row in done.result(60)} == Counter(key[0] for _, key, _ in given())
+    control.is_shutdown.result(30)
+    databases = {each.name for each in (tmp_path / settings.group_id / "letters-store").iterdir()}
+    assert databases == {str(partition) for partition in range(PARTITIONS)}
 
 
 def test_a_run_that_fails_writes_each_row_under_its_new_key_once(cluster, settings, transactional, read_all):

@@ -59,7 +59,7 @@ def repartitioned(
         "earliest",
         properties={**settings.properties, "isolation.level": "read_committed"},
     )
-    reading = replace(reading, commit_interval_ms=settings.commit_interval_ms)
+    reading = replace(reading, commit_interval_ms=settings.commit_interval_ms, state=settings.state)
     rows = TopicRows("key_by", topic, "msgpack", "msgpack")
 
     def write(record: Any) -> ProducerRecord:
