@@ -75,6 +75,11 @@ class NodeProcess:
 
     def start(self, links: Mapping[str, Any]) -> None:
         """Start the process with these cut and slow links; return when it serves clients. Raises BrokerStartError."""
+        self.launch(links)
+        self.await_ready()
+
+    def launch(self, links: Mapping[str, Any]) -> None:
+        """Start the process with these cut and slow links, without waiting for it. Raises BrokerStartError if it runs."""
         if self.alive:
             raise BrokerStartError(f"node {self.node_id} is running already")
         if self._child is not None:
@@ -82,7 +87,21 @@ class NodeProcess:
         listen = [f"{self._protocol}://{self.address}"]
         if self.controller_port is not None:
             listen.append(f"CONTROLLER://{HOST}:{self.controller_port}")
-        self._child = ChildBroker({**self._arguments, "listen": listen, "data": str(self.folder), "links": links})
+        own = {**self._arguments, "listen": listen, "data": str(self.folder), "links": links}
+        self._child = ChildBroker(own, wait=False)
+
+    def await_ready(self) -> None:
+        """Return when the launched process serves clients. Raises BrokerStartError when it cannot; then the node is down."""
+        try:
+            self.child.await_ready()
+        except BaseException:
+            self._child = None
+            raise
+
+    def abandon(self) -> None:
+        """End a process whose start another thread may wait for; that thread gets the error."""
+        if (child := self._child) is not None:
+            child.abandon()
 
     def kill(self) -> None:
         """End the process at once, with SIGKILL."""

@@ -5,12 +5,13 @@ them, or node 1 alone."""
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from streamactors.broker.cluster.node_process import HOST, NodeProcess, free_por
 from streamactors.broker.cluster.view import PartitionView, View
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id, read_folder
+from streamactors.broker.log.folders.meta_properties import FILE_NAME as META_PROPERTIES
 from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
 from streamactors.broker.server.stored_quorum import METADATA_FOLDER
 
@@ -48,6 +50,11 @@ def default_controllers(brokers: int) -> int:
 
 def _controllers(data_folder: Path, brokers: int, asked: int | None) -> int:
     """Return the number of controllers. Other controllers than those of the folder could elect a leader without its metadata."""
+    if (data_folder / META_PROPERTIES).exists():
+        # the new cluster would have none of its topics, and its nodes would lie among the partitions of the broker
+        raise BrokerStartError(
+            f"Cluster(brokers={brokers}, data={str(data_folder)!r}): this is the data folder of a single broker; choose another folder"
+        )
     found = sum(
         (data_folder / str(node_id) / METADATA_FOLDER / VOTE_FILE).exists() for node_id in range(1, brokers + 1)
     )
@@ -183,9 +190,18 @@ class SeveralBrokers:
         down = [each for each in self.nodes.values() if not each.alive]
         if not down:
             return
+        for each in down:
+            each.launch(self._links_of(each))
         with ThreadPoolExecutor(len(down)) as pool:
-            for started in [pool.submit(each.start, self._links_of(each)) for each in down]:
-                started.result()
+            starting = [pool.submit(each.await_ready) for each in down]
+            try:
+                for ready in as_completed(starting):
+                    ready.result()
+            except BaseException:
+                # nodes 2 and 3 refuse to start, as in a folder that is in use -> node 1 would wait 30 s for their votes, and tell of that alone
+                for each in down:
+                    each.abandon()
+                raise
         self._tell_links()
 
     # --- what happens to nodes ---
@@ -218,8 +234,10 @@ class SeveralBrokers:
         self._tell_links()
 
     def slow(self, node_id: int, ms: float) -> None:
-        """Delay every request to and from a node."""
+        """Delay every request to and from a node. Raises BrokerStartError."""
         self.node(node_id)
+        if not 0 <= ms < math.inf:
+            raise BrokerStartError(f"slow({node_id}, ms={ms!r}): the delay is 0 ms or more; heal() ends it")
         self._slow_ms[node_id] = ms
         self._tell_links()
 

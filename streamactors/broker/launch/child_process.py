@@ -31,9 +31,9 @@ MAX_MESSAGE: Final = 1 << 20
 
 
 class ChildBroker:
-    """Starts when it is made; `close` stops it."""
+    """Starts when it is made; `close` stops it. With `wait=False` it is not ready until `await_ready` has returned."""
 
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, arguments: Mapping[str, Any], *, wait: bool = True) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -49,9 +49,16 @@ class ChildBroker:
         self._received = b""
         self._answers = threading.Lock()  # one thread reads the answers at a time
         self._temporary: Path | None = None
-        try:
+        self.pid = self._process.pid
+        with suppress(OSError):  # the process has ended; `await_ready` says so
             ours.sendall(json.dumps(arguments).encode() + b"\n")
-            answer = _read_message(ours, START_TIMEOUT_S)
+        if wait:
+            self.await_ready()
+
+    def await_ready(self) -> None:
+        """Return when the process serves clients. Raises BrokerStartError when it cannot; then it has ended."""
+        try:
+            answer = _read_message(self._socket, START_TIMEOUT_S)
         except (OSError, ValueError) as error:
             self.close()
             raise BrokerStartError(
@@ -65,7 +72,6 @@ class ChildBroker:
         self.local_address: str = answer["local_address"]
         self.cluster_id: str = answer["cluster_id"]
         self.data_folder = Path(answer["data_folder"])
-        self.pid = self._process.pid
         if answer["temporary"]:
             self._temporary = self.data_folder
 
@@ -112,6 +118,10 @@ class ChildBroker:
     def resume(self) -> None:
         """Let the threads of a paused process go on."""
         os.kill(self.pid, signal.SIGCONT)
+
+    def abandon(self) -> None:
+        """End the process at once. A thread in `await_ready` returns with the error; `close` is still to be called if there is none."""
+        self._process.kill()
 
     def kill(self) -> None:
         """End the process at once; its folder stays as it is."""

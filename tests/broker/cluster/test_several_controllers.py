@@ -10,6 +10,8 @@ import pytest
 from streamactors.broker import Cluster
 from streamactors.broker.cluster.several import default_controllers
 from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.folders.data_folder import DataFolder
 from tests.broker.cluster.test_cluster_of_three import Load
 from tests.broker.wire import wait_until
 
@@ -156,6 +158,20 @@ def test_a_folder_keeps_the_number_of_controllers_with_which_it_began(tmp_path: 
         assert "kept" in cluster._several()._view.topics()
 
 
+def test_the_folder_of_a_single_broker_is_refused(tmp_path: Path) -> None:
+    # A new cluster without the broker's topics was made among its partitions.
+    with Cluster(data=tmp_path) as single:
+        single.create_topic("kept")
+    with pytest.raises(BrokerStartError, match="this is the data folder of a single broker; choose another folder"):
+        Cluster(brokers=3, data=tmp_path).start()
+    assert not (tmp_path / "1").exists()
+
+
+def test_a_delay_below_zero_is_refused(three: Cluster) -> None:
+    with pytest.raises(BrokerStartError, match=r"slow\(1, ms=-3\): the delay is 0 ms or more"):
+        three.slow(1, ms=-3)
+
+
 def test_two_brokers_have_one_controller() -> None:
     assert (default_controllers(2), default_controllers(3), default_controllers(5)) == (1, 3, 3)
 
@@ -171,3 +187,18 @@ def test_a_new_controller_notices_that_a_broker_died_with_the_controller_before(
         next_controller(cluster, both)
         cluster.await_isr("t", partition, ALL - {both}, timeout=60)
         assert cluster.leader("t", partition) in ALL - {both}
+
+
+def test_a_start_fails_with_the_error_of_the_node_that_cannot_start(tmp_path: Path) -> None:
+    # A second cluster on a folder, one of whose nodes had been killed, found node 1 free and the folders of the others in use. It waited for node 1,
+    # which waited for votes, and after half a minute it said only that node 1 was not ready.
+    used = [DataFolder(Disk(), tmp_path / str(node_id)) for node_id in (2, 3)]
+    for each in used:
+        each.path.mkdir()
+        each.lock()
+    try:
+        with pytest.raises(BrokerStartError, match=r"data folder .*/[23] is in use by another broker"):
+            Cluster(brokers=3, data=tmp_path).start()
+    finally:
+        for each in used:
+            each.unlock()
