@@ -16,7 +16,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings
 from streamactors.kafka.between import topic_upkeep
 from streamactors.kafka.client.admin import Admin
-from streamactors.kafka.errors import NoBroker, TopicError, TopicNotFound
+from streamactors.kafka.errors import ConsumerFailed, NoBroker, TopicError, TopicNotFound
 from streamactors.kafka.settings import ClientSettings
 from streamactors.windows import JoinWindows, TimeWindows
 from streamactors.windows.errors import OperatorFailed
@@ -247,6 +247,28 @@ def test_a_topology_whose_global_table_is_not_there_leaves_no_thread_behind(clus
     with pytest.raises(TopicNotFound, match="no-such-table"):
         topics.graph().run(system)
     assert not [each.name for each in threading.enumerate() if "no-table" in each.name]
+
+
+def test_a_global_table_that_cannot_be_read_on_ends_the_topology_with_its_name(cluster, write, wait_for) -> None:
+    # The error was logged, and the rows met a table that stood still.
+    for topic in ("stands-orders", "stands-countries", "stands-out"):
+        cluster.create_topic(topic, partitions=1)
+    write("stands-countries", [("c", {"land": 1}, 1)])
+    topics = Consumer.topics(ConsumerSettings(cluster.bootstrap_servers, "stands", "earliest"))
+    countries, met = topics.global_table("stands-countries", value="json"), []
+    orders = topics.stream("stands-orders", value="json")
+    orders.join_global(countries, lambda row, country: met.append(row) or country, key=lambda r: "c").to(
+        "stands-out", value="json"
+    )
+    with ActorSystem("stands") as system:
+        control = topics.graph().run(system)
+        write("stands-orders", [("a", 1, 1)])
+        wait_for(lambda: met)
+        producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers})
+        producer.produce("stands-countries", b"no json", key=b"c")
+        producer.flush(10)
+        with pytest.raises(ConsumerFailed, match="global tables stands-countries: reading has failed: "):
+            control.completion.result(timeout=20)
 
 
 def test_the_failure_of_a_topology_is_the_error_of_its_completion_and_is_logged(cluster, write, caplog) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.dsl.dynamic.kill_switches import KillSwitches
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.sink import Sink
@@ -134,7 +135,9 @@ class KafkaTopics(TopologyTopics):
         )
         source = self._source_of(settings, names, self._bounded and not internal)
         stage = WindowStage(factory)
-        read = source.map(rows.read).named("read topics")
+        read: Source[Any, Any] = source.map(rows.read).named("read topics")
+        if tables:
+            read = read.via_mat(KillSwitches.single(), Keep.both)
         outputs: Any = read._via(stage) if topology.late is None else read._fan_out(stage, topology.late)
         writer: Sink[Any, Any] | None = self._writer(rows)
         if self._emitted is not None:
@@ -161,7 +164,10 @@ class KafkaTopics(TopologyTopics):
         factory: TopologyFactory,
     ) -> Callable[[list[Any]], Control]:
         def begin(values: list[Any]) -> Control:
+            switch: Any = None
             control, done = values[0]
+            if tables:
+                control, switch = control
             admin = Admin(settings)
             counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
             counts |= partition_counts(self.topology, counts, factory.keeps_state)
@@ -174,7 +180,7 @@ class KafkaTopics(TopologyTopics):
                 inner = [TopicPartition(topic, number) for topic in internal for number in range(counts[topic])]
                 helpers.append(TopologyEnd(settings, outer, inner, control.stop_at_end))
             if tables:
-                filling = GlobalTables(settings, tables)
+                filling = GlobalTables(settings, tables, switch.abort)
                 filling.fill()
                 done.add_done_callback(lambda _: filling.stop())
             for helper in helpers:  # nothing fails from here on, and what has begun ends with the run

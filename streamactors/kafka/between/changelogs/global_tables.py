@@ -5,14 +5,13 @@ Nothing is committed: a global table is its topic."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.errors import KafkaError, TopicNotFound
+from streamactors.kafka.errors import ConsumerFailed, KafkaError, TopicNotFound
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -21,7 +20,6 @@ from streamactors.windows.operators.operator import Found, Ident, Operator, Task
 from streamactors.windows.record import Record
 from streamactors.windows.state.serdes import Serdes
 
-_log: Final = logging.getLogger("streamactors.kafka")
 _FILL_S: Final = 60.0
 
 
@@ -54,12 +52,19 @@ class GlobalEntries(Operator):
 
 
 class GlobalTables:
-    """Reads the topics of the `tables`, by topic."""
+    """Reads the topics of the `tables`, by topic. `failed` is called on the thread that reads, when reading fails behind the first ends: rows
+    must not meet tables that stand still."""
 
-    def __init__(self, settings: ConsumerSettings, tables: Mapping[str, GlobalEntries]) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        tables: Mapping[str, GlobalEntries],
+        failed: Callable[[ConsumerFailed], object],
+    ) -> None:
         properties = {**settings.security(), "isolation.level": "read_committed", "enable.partition.eof": True}
         self._settings = ConsumerSettings(settings.bootstrap_servers, None, "earliest", properties=properties)
         self._tables = tables
+        self._failed = failed
         self._filled = threading.Event()
         self._over = threading.Event()
         self._error: BaseException | None = None
@@ -82,10 +87,12 @@ class GlobalTables:
         client = StreamConsumer(self._settings)
         try:
             self._read(client)
-        except Exception as error:  # noqa: BLE001 - fill raises it; later it is logged
+        except Exception as error:  # noqa: BLE001 - fill raises it, or the run fails with it
             self._error = error
             if self._filled.is_set():
-                _log.exception("%s: reading ended; the tables keep what they have", self._thread.name)
+                ended = ConsumerFailed(f"{self._thread.name}: reading has failed: {type(error).__name__}: {error}")
+                ended.__cause__ = error
+                self._failed(ended)
         finally:
             self._filled.set()
             client.close()
