@@ -231,6 +231,7 @@ class LogManager:
             is_new = False
             try:
                 is_new = not self._disk.exists(path)
+                self._upkeep.begin_anew(folder, topic, partition)
                 log = PartitionLog.create(
                     self._disk,
                     path,

@@ -5,6 +5,7 @@ Owner: LogManager, which calls it on a thread that may wait for the disk. Interv
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -46,6 +47,7 @@ class Upkeep:
         )
         self._due_ms: list[int | None] = [None] * len(self._works)
         self._dirty_since: dict[PartitionLog, int] = {}
+        self._checkpointing = threading.Lock()
 
     def tick(self, now_ms: int) -> int:
         """Do the due work. Return the milliseconds until the next work is due. Disk errors are logged."""
@@ -73,6 +75,20 @@ class Upkeep:
             self._checkpoint_high_watermarks(0) | self._checkpoint_log_starts(0) | self._checkpoint_recovery_points(0)
         )
 
+    def begin_anew(self, folder: DataFolder, topic: str, partition: int) -> None:
+        """A new log is about to be made: remove what the checkpoint files have of an earlier one of this name. On any thread.
+
+        A start after a crash would give the new log the old one's offsets, and would empty it if it ends before the old one's start."""
+        for name, write in (
+            (HIGH_WATERMARKS, self._checkpoint_high_watermarks),
+            (LOG_STARTS, self._checkpoint_log_starts),
+            (RECOVERY_POINTS, self._checkpoint_recovery_points),
+        ):
+            with self._checkpointing:  # a file that is being written may still get the earlier log
+                is_known = folder.is_in_checkpoint(name, topic, partition)
+            if is_known:
+                write(0)
+
     def _checkpoint_high_watermarks(self, now_ms: int) -> set[Path]:
         return self._checkpoint(HIGH_WATERMARKS, lambda log: log.high_watermark)
 
@@ -88,21 +104,22 @@ class Upkeep:
 
     def _checkpoint(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> set[Path]:
         """Write a checkpoint file in each folder, with the logs of that folder. Return the folders in which it could not be written."""
-        by_folder: dict[Path, dict[tuple[str, int], int]] = {each.path: {} for each in self._folders}
-        for log in self._logs():
-            offset = offset_of(log)
-            if offset is not None and log.directory.parent in by_folder:
-                by_folder[log.directory.parent][log.topic, log.partition] = offset
-        failed: set[Path] = set()
-        for folder in self._folders:
-            if folder.failure is not None:
-                continue
-            try:
-                folder.write_checkpoint(name, by_folder[folder.path])
-            except OSError as error:
-                failed.add(folder.path)
-                logger.error("cannot write %s: %s", folder.path / name, error.strerror or error)
-        return failed
+        with self._checkpointing:
+            by_folder: dict[Path, dict[tuple[str, int], int]] = {each.path: {} for each in self._folders}
+            for log in self._logs():
+                offset = offset_of(log)
+                if offset is not None and log.directory.parent in by_folder:
+                    by_folder[log.directory.parent][log.topic, log.partition] = offset
+            failed: set[Path] = set()
+            for folder in self._folders:
+                if folder.failure is not None:
+                    continue
+                try:
+                    folder.write_checkpoint(name, by_folder[folder.path])
+                except OSError as error:
+                    failed.add(folder.path)
+                    logger.error("cannot write %s: %s", folder.path / name, error.strerror or error)
+            return failed
 
     def _retain(self, now_ms: int) -> None:
         for log in self._logs():

@@ -108,6 +108,31 @@ def test_logs_come_back_with_their_ids_offsets_and_marks(start: Callable[..., Lo
     assert (back.directory / "partition.metadata").read_text() == "version: 0\ntopic_id: EjRWeBI0VngSNFZ4EjRWeA\n"
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_topic_keeps_its_records_over_a_crash_though_one_of_its_name_had_deleted_more(
+    start: Callable[..., LogManager], restarts: bool
+) -> None:
+    # The log start of a topic was written down -> the topic was deleted, and one of its name was created -> the broker was killed before it wrote
+    # the log starts again -> the log of the new topic ended before its supposed start, and was emptied.
+    logs = start()
+    log = logs.create("t", 0, TOPIC_ID, LogConfig())
+    append(log, 9)
+    log.trim.delete_records(7, NOW_MS)
+    if restarts:
+        logs.close()
+        logs = start()
+    else:
+        logs.tick(NOW_MS)
+        logs.tick(NOW_MS + 60_000)
+    assert (logs.folder / LOG_STARTS).read_text() == "0\n1\nt 0 7\n"
+    logs.delete("t", 0)
+    append(logs.create("t", 0, uuid.uuid4(), LogConfig()), 3)
+    crash(logs)
+    back = start().get("t", 0)
+    assert back is not None
+    assert (back.log_start_offset, back.high_watermark, back.end_offset) == (0, 0, 3)
+
+
 def test_a_crash_is_noticed_and_recovered_from(start: Callable[..., LogManager]) -> None:
     logs = start()
     append(logs.create("t", 0, TOPIC_ID, LogConfig()), 5)

@@ -51,7 +51,8 @@ class DataFolder:
         self.previous_epoch = -1  # the broker epoch of the last broker, if it was shut down cleanly
         self.is_new = False
         self._lock_fd = -1
-        self._written: dict[str, bytes] = {}
+        self._checkpoints: dict[str, Mapping[tuple[str, int], int]] = {}
+        """What the checkpoint files have, by file name."""
 
     def open(self, node_id: int, cluster_id: str | None) -> MetaProperties:
         """Create the folder if needed, lock it, and return its owner.
@@ -155,19 +156,24 @@ class DataFolder:
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Return the offsets of a checkpoint file. A damaged file is logged and ignored."""
         try:
-            return decode_offsets(self._disk.read(self.path / name))
+            offsets = decode_offsets(self._disk.read(self.path / name))
         except FileNotFoundError:
             return {}
         except ValueError as error:
             logger.warning("%s is damaged (%s) and is ignored; recovery finds its offsets", self.path / name, error)
             return {}
+        self._checkpoints[name] = offsets
+        return offsets
+
+    def is_in_checkpoint(self, name: str, topic: str, partition: int) -> bool:
+        """Whether a checkpoint file has an offset for a partition."""
+        return (topic, partition) in self._checkpoints.get(name, ())
 
     def write_checkpoint(self, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Write a checkpoint file if its content changes. Raises OSError."""
-        data = encode_offsets(offsets)
-        if self._written.get(name) != data:
-            self._disk.write_atomically(self.path / name, data)
-            self._written[name] = data
+        if self._checkpoints.get(name) != offsets:
+            self._disk.write_atomically(self.path / name, encode_offsets(offsets))
+            self._checkpoints[name] = offsets
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Write the clean-shutdown marker with the epoch of the broker's registration. Raises OSError."""
