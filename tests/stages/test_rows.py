@@ -89,6 +89,21 @@ def test_a_row_that_is_wrong_is_named_by_its_line_and_those_before_it_are_emitte
     assert len(seen) == before
 
 
+def test_a_field_that_the_csv_module_finds_too_long_says_the_limit_and_the_way_out():
+    # A field of a row within max_length failed with "field larger than field limit (131072)" alone, which max_length does not change.
+    rows = Source.single(b"a\n" + b"x" * 200_000).parse_csv()
+    limit = csv.field_size_limit()
+    with pytest.raises(
+        FramingError, match=rf"parse_csv, line 2: field larger than field limit \({limit}\).*csv\.field_size_limit\(n\)"
+    ):
+        rows.run_with(Sink.to_list()).result(10)
+    csv.field_size_limit(200_000)
+    try:
+        assert rows.run_with(Sink.to_list()).result(10) == [{"a": "x" * 200_000}]
+    finally:
+        csv.field_size_limit(limit)
+
+
 def test_a_mark_waits_for_the_row_that_ends_the_bytes_before_it(timeless):
     with Bench(timeless, ParseCsv(header=False)) as bench:
         bench.request(10)

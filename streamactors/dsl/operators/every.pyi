@@ -1335,7 +1335,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
 
         A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-        the stream.
+        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
         Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
         Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
         Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
@@ -3559,7 +3559,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
 
         A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-        the stream.
+        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
         Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
         Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
         Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
@@ -5092,7 +5092,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
 
         A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-        the stream.
+        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
         Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
         Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
         Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).

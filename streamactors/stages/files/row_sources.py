@@ -132,7 +132,7 @@ class _CsvRows:
                     yield row if fields is None else dict(zip(fields, row, strict=True))
                     began = reader.line_num + 1
             except csv.Error as error:
-                raise self._wrong(began, f"{error}{_hint(error)}") from None
+                raise self._wrong(began, f"{error}{csv_hint(error)}") from None
 
     def _fields(self, reader: Any) -> tuple[str, ...]:
         first: list[str] | None = next((row for row in reader if row), None)
@@ -210,7 +210,8 @@ def _count(fields: int) -> str:
     return f"{fields} field{'' if fields == 1 else 's'}"
 
 
-def _hint(error: csv.Error) -> str:
+def csv_hint(error: csv.Error) -> str:
+    """Return the way out of an error of the csv module, as the end of its sentence."""
     if "unexpected end of data" in str(error):
         return ": a quote is open and the file ends"
     if "field larger than field limit" in str(error):

@@ -20,7 +20,7 @@ from streamactors.stages.bases.elementwise import ElementwiseLogic
 from streamactors.stages.checks import no_coroutine_function, positive
 from streamactors.stages.files.csv_text import CsvText
 from streamactors.stages.files.row_sinks import json_line
-from streamactors.stages.files.row_sources import Dialect, field_names
+from streamactors.stages.files.row_sources import Dialect, csv_hint, field_names
 from streamactors.stages.framing.delimiter import DelimiterLogic
 from streamactors.stages.framing.text import checked_encoding
 
@@ -37,7 +37,7 @@ class ParseCsv(Stage[bytes, Any]):
     (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
 
     A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-    the stream.
+    the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
     Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
     Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
     Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
@@ -154,7 +154,7 @@ class _ParseCsvLogic(CuttingLogic):
                         results.append(self._row(row, began))
                 began = self._reader.line_num + 1
         except csv.Error as error:
-            raise self._wrong(began, str(error)) from None
+            raise self._wrong(began, str(error) + csv_hint(error)) from None
 
     def _header(self, first: list[str], line: int) -> None:
         self._header_due = False
