@@ -49,6 +49,7 @@ class BoundedRead:
     def assigned(self) -> None:
         """Partitions were assigned."""
         self._assigned = True
+        self._group.close()
 
     def revoked(self, gone: list[AssignedPartition]) -> None:
         """Partitions were revoked or lost.
@@ -63,6 +64,10 @@ class BoundedRead:
     def stream_failed(self) -> None:
         """What was read is not done."""
         self._in_run.difference_update(self._names(self._shared.state.partitions))
+
+    def cancel(self) -> None:
+        """The consumer is closed."""
+        self._group.close()
 
     def _names(self, keys: Iterable[TopicPartition]) -> list[tuple[str | None, TopicPartition]]:
         return [(self._shared.settings.group_id, key) for key in keys]

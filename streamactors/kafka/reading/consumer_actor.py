@@ -213,7 +213,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _finish(self, error: BaseException | None) -> None:
         """Close the consumer; the actor stays until the run has ended."""
-        for part in (self._polling, self._commits, self._ending, self._rebalances):
+        for part in (self._polling, self._commits, self._ending, self._rebalances, self._bounded):
             part.cancel()
         self._closing = True
         shared = self._shared

@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.client.unread import any_record
+from streamactors.kafka.client.unread import Unread
 from streamactors.kafka.errors import ConsumerFailed, KafkaError
 from streamactors.kafka.reading.assignment.start_positions import partitions_of
 from streamactors.kafka.reading.shared import Shared
@@ -19,8 +19,8 @@ from streamactors.kafka.subscriptions import Subscription, TopicPartition
 _log: Final = logging.getLogger("streamactors.kafka")
 GROUP_CHECK_MS: Final = 250.0
 SAY_AFTER_MS: Final = 5_000.0
-MOST_POLLS: Final = 10
-"""The consumer's thread polls so often, for half a second each, to find out whether a record is behind what the group has committed."""
+MOST_LOOKS: Final = 20
+"""At so many checks the consumer looks whether a record is behind what the group has committed; then it begins anew."""
 
 
 class ReadInRun(set[tuple[str | None, TopicPartition]]):
@@ -36,7 +36,9 @@ class GroupEnd:
         self._in_run = in_run
         self._ends: dict[TopicPartition, int] | None = None
         self._behind: dict[TopicPartition, int] = {}  # what the group had committed of the others at the last check
-        self._rest_is_empty: bool | None = None  # whether no record lies behind that; None: not looked
+        self._rest_is_empty: bool | None = None  # whether no record lies behind that; None: not known
+        self._unread: Unread | None = None  # looks for one
+        self._looks = 0
         self._next_check_ms = 0.0
         self._say_ms = 0.0
 
@@ -71,15 +73,30 @@ class GroupEnd:
             committed = {**ends, **committed}  # without a commit nobody reads what is there
         others = [key for key in ends if (self._shared.settings.group_id, key) not in self._in_run]
         behind = {key: at for key in others if (at := committed.get(key, 0)) < ends[key]}
-        if not behind:
-            return True
         if behind != self._behind:
             self._behind, self._rest_is_empty = behind, None
-        elif self._rest_is_empty is None:  # the group commits no more: behind a marker of a transaction nobody does
-            polls = list(range(MOST_POLLS))
-            found = any_record(self._shared.settings, behind, ends, lambda: bool(polls and polls.pop()))
-            self._rest_is_empty = not found if polls else None  # the broker is slow: once more
-        return bool(self._rest_is_empty)
+            self.close()
+        elif (
+            behind and self._rest_is_empty is None
+        ):  # the group commits no more: behind a marker of a transaction nobody does
+            self._rest_is_empty = self._look(behind, ends)
+        return not behind or bool(self._rest_is_empty)
+
+    def _look(self, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> bool | None:
+        """Return whether no record lies there; None if that is not known yet. Does not wait: librdkafka fetches until the next check."""
+        if self._unread is None:
+            self._unread, self._looks = Unread(self._shared.settings, begins, ends), MOST_LOOKS
+        found = self._unread.found(0)
+        self._looks -= 1
+        if found is not None or not self._looks:
+            self.close()
+        return None if found is None else not found
+
+    def close(self) -> None:
+        """Look no longer."""
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            unread.close()
 
 
 def assigns_step_by_step(settings: ConsumerSettings) -> bool:
