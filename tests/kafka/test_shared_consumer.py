@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
@@ -12,7 +13,7 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, TopicPartition
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.errors import ConsumerFailed, TopicNotFound
+from streamactors.kafka.errors import CommitFailed, ConsumerFailed, TopicNotFound
 from streamactors.kafka.sources.shared.shared_actor import SharedActor
 from streamactors.testing import TestSink
 
@@ -109,6 +110,25 @@ def test_a_partition_has_one_source_at_a_time_and_a_source_that_cannot_join_fail
         assert isinstance(error, TopicNotFound), error
         probe.request(9)
         assert [probe.expect_next().value for _ in range(9)] == values(0, 2, 10)[1:]
+
+
+def test_a_source_whose_last_commit_fails_leaves_the_others_alone(cluster, settings, system, commits):
+    # The commit was tried once more on the way out. Its second failure ended the consumer: the other sources failed, and the source never left.
+    fill(cluster, "last-commit", 2, 10)
+    with Consumer.shared(replace(settings, commit_interval_ms=3_600_000)) as shared:
+        other = shared.source(one("last-commit", 1)).map(lambda r: r.value).run_with(TestSink.probe("30s"), system)
+        other.request(20)
+        assert [other.expect_next() for _ in range(10)] == values(1, 2, 10)
+        commits.answers += [CommitFailed("no")] * 2
+        few = shared.source(one("last-commit", 0)).take(10)
+        control, done = few.to_mat(Sink.to_list(), Keep.both).run(system)
+        done.result(30)
+        assert isinstance(control.is_shutdown.exception(30), CommitFailed)
+        commits.answers.clear()
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        producer.produce("last-commit", b"one more", partition=1)
+        producer.flush(30)
+        assert other.expect_next() == b"one more"
 
 
 def test_stop_completes_all_sources_and_a_source_after_it_says_why_it_fails(

@@ -123,7 +123,7 @@ class Rebalances:
         shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
 
     def on_revoked(self, keys: list[TopicPartition], *, wait: bool = True) -> None:
-        """Partitions are taken away. `wait`: wait until the stream has processed the records in flight."""
+        """Partitions are taken away. `wait`: wait until the stream has processed the records in flight, and commit; else the caller has committed."""
         shared = self._shared
         self.membership.changed()
         gone = self._drop(keys)
@@ -144,7 +144,8 @@ class Rebalances:
                     ", ".join(map(str, sorted(late))),
                     wait_ms,
                 )
-            self._commits.commit(tracker.to_commit(keys))
+            if wait:
+                self._commits.commit(tracker.to_commit(keys))
         self._calls.revoked(gone, shared.client)
         self._end(gone)
 
