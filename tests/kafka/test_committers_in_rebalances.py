@@ -15,6 +15,7 @@ from streamactors.kafka.committable import CommittableOffset, Origin
 from streamactors.kafka.committing.commit_routes import routes_of
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.subscriptions import TopicPartition
+from tests.kafka._partitioned import merged
 
 KEY = TopicPartition("t", 0)
 PATIENT = CommitterSettings(max_batch=1_000, max_interval_ms=3_600_000)
@@ -70,6 +71,31 @@ def test_offsets_that_come_while_a_revocation_waits_are_not_kept_for_the_interva
     assert late == [set()]
     queue.complete()
     done.result(30)
+
+
+@pytest.mark.parametrize("own_run", [False, True])
+def test_the_sub_sources_of_a_partitioned_source_do_not_wait_either(
+    settings, system, topic_with, wait_for, caplog, own_run
+):
+    topic = topic_with(f"sub-sources-{own_run}", [b"x"] * 20, 2)
+    slowly = replace(settings, revoke_timeout_ms=4_000)
+    parts = Consumer.committable_partitioned_source(slowly, Subscriptions.topics(topic))
+    sink = Committer.sink(PATIENT, offset=lambda message: message.offset)
+    if own_run:
+        control, done = parts.to_mat(Sink.foreach(lambda part: part[1].run_with(sink, system)), Keep.both).run(system)
+    else:
+        control, done = merged(parts).to_mat(sink, Keep.both).run(system)
+    wait_for(lambda: {p["position"] for p in control.snapshot().get("partitions", {}).values()} == {10})
+    read = []
+    with ActorSystem("second") as second:
+        rest = Consumer.plain_source(settings, Subscriptions.topics(topic))
+        other, _ = rest.to_mat(Sink.foreach(read.append), Keep.both).run(second)
+        wait_for(lambda: {p["fetched"] for p in other.snapshot().get("partitions", {}).values()} == {10})
+        other.shutdown().result(30)
+    control.shutdown().result(30)
+    done.result(30)
+    assert "in flight" not in caplog.text
+    assert read == []
 
 
 class Begun:
