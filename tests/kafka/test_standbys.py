@@ -15,8 +15,11 @@ from streamactors.cli.main import LazyGroup
 from streamactors.kafka import MetadataClient
 from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag
+from streamactors.kafka.client.runs import NOTHING
+from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.definition import State
+from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.reads import StoreRequest, UnknownStore
 from tests.kafka._windows import produce, windows_settings  # noqa: F401  # fixtures
 from tests.kafka.test_queries import free_port
@@ -130,6 +133,42 @@ def test_the_lag_of_a_copy_is_that_of_its_slowest_store_and_a_marker_at_the_end_
     assert standby.lag(3) == 1
     standby._ended[TopicPartition("log-two", 3)] = 20
     assert standby.lag(3) == 0
+
+
+class Changelogs:
+    """A client that reads changelogs. The first question for their ends fails."""
+
+    def __init__(self) -> None:
+        self.reads: list[TopicPartition] = []
+        self.refuses = True
+
+    def topics(self):
+        return {"log-one": 2}
+
+    def high_watermarks(self, keys):
+        if keys and self.refuses:
+            self.refuses = False
+            raise KafkaError("no leader")
+        return dict.fromkeys(keys, 0)
+
+    def assign(self, starts):
+        self.reads = list(starts)
+
+    def poll(self, limit, timeout_s):
+        return NOTHING
+
+
+def test_a_copy_whose_changelog_could_not_be_looked_up_is_tried_again(settings, tmp_path):
+    # The copy counted as followed, and nothing read its changelog any more.
+    folder = StateFolder(State.on_disk(tmp_path), "application")
+    standby = Standby(settings, {"one": "log-one"}, folder, ())
+    standby._client = changelogs = Changelogs()
+    standby.step({0, 1})
+    with pytest.raises(KafkaError, match="no leader"):
+        standby.step({0})
+    standby.step({0})
+    assert changelogs.reads == [TopicPartition("log-one", 1)]
+    folder.close()
 
 
 def test_an_instance_without_copies_says_so(cluster, settings, wait_for, tmp_path, system):

@@ -83,6 +83,7 @@ class Standby:
 
     def _follow(self, wanted: set[int]) -> None:
         assert self._client is not None
+        self._is_following = False  # until the client reads: a broker that does not answer ends this here
         for number in self._disks.keys() - wanted:
             self._close(number)
         for number in wanted - self._disks.keys():
