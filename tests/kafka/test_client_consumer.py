@@ -1,8 +1,12 @@
-"""StreamConsumer: what librdkafka's statistics say about records that were fetched in vain."""
+"""StreamConsumer: what librdkafka's statistics say about records that were fetched in vain, and what is left of a closed consumer."""
 
+import gc
 import json
 
+import pytest
+
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.settings import ConsumerSettings
 
 
@@ -19,3 +23,24 @@ def test_what_waits_in_the_queue_of_all_partitions_is_counted_once():
         assert received.thrown_away_bytes == 180 * 100
     finally:
         client.close()
+
+
+def test_closed_consumers_are_freed_without_the_collector():
+    # Each restore of windows closes a consumer. A process has 1,024 keys of thread-local storage, and each client has one until it is freed:
+    # "RuntimeError: Failed to initialize thread local storage" ended a stream.
+    settings = ConsumerSettings("localhost:1", "nobody")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(1_100):
+            StreamConsumer(settings).close()
+    finally:
+        gc.enable()
+
+
+def test_a_closed_consumer_says_so():
+    client = StreamConsumer(ConsumerSettings("localhost:1", "nobody"))
+    client.close()
+    client.close()
+    with pytest.raises(ConsumerFailed, match=r"^the consumer of localhost:1 is closed$"):
+        client.positions([])

@@ -342,8 +342,26 @@ class StreamConsumer:
         return self._connection.not_allowed(refused, *Admin(self._settings).missing_rights(needed))
 
     def close(self) -> None:
-        """Leave the group and the broker."""
-        self._client.close()
+        """Leave the group and the broker. Idempotent."""
+        try:
+            self._client.close()
+        finally:
+            # This object and its callbacks in librdkafka's client refer to each other. The collector would free them late, and a process
+            # cannot have more than about 1,000 clients that are not freed.
+            self._client = _ClosedClient(self._settings.bootstrap_servers)
+
+
+class _ClosedClient:
+    """Replaces the client of a closed consumer."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._servers = bootstrap_servers
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def __getattr__(self, _: str) -> Any:
+        raise ConsumerFailed(f"the consumer of {self._servers} is closed")
 
 
 def _partitions(offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, int | None]) -> list[Any]:
