@@ -28,6 +28,22 @@ def test_a_coroutine_runs_and_its_result_or_error_comes_back(actor_system):
     assert loop_of(actor_system) is loop_of(actor_system)
 
 
+@pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
+def test_a_coroutine_that_raises_system_exit_ends_neither_the_loop_nor_its_thread(raised):
+    # asyncio lets SystemExit and KeyboardInterrupt through its loop: the thread of the system's loop ended -> the stream of that
+    # coroutine waited for ever, and every other stream with coroutines failed with "Event loop is closed"
+    async def leaving():
+        raise raised
+
+    with ActorSystem("leaving") as system:
+        other = run_coroutine(system, nap(0.05))
+        with pytest.raises(type(raised)):
+            run_coroutine(system, leaving()).result(5)
+        assert other.result(5) == 0.05
+        assert run_coroutine(system, nap(0)).result(5) == 0
+    assert not any(thread.name == "leaving-asyncio" for thread in threading.enumerate())
+
+
 def test_virtual_time_moves_sleeping_coroutines_in_order(actor_system, virtual_clock):
     order = []
 

@@ -327,6 +327,18 @@ def test_what_an_async_iterable_gave_before_it_raised_goes_out_first(actor_syste
     sink.expect_error(OSError)
 
 
+def test_an_async_iterable_that_gives_no_iterator_is_the_only_error_that_is_told(actor_system, caplog):
+    # the stage had no iterator to close: the log had an AttributeError of `on_stop` beside the error of the user
+    class Broken:
+        def __aiter__(self):
+            raise OSError("no session")
+
+    sink = Source.from_async_iterable(Broken()).run_with(TestSink.probe(), actor_system)
+    sink.expect_subscription_and_error(OSError)
+    actor_system.shutdown()
+    assert not any("on_stop" in record.getMessage() for record in caplog.records)
+
+
 def test_an_async_iterable_may_run_on_the_loop_it_belongs_to(actor_system):
     async def main():
         queue = asyncio.Queue()

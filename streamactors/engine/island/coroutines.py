@@ -13,6 +13,7 @@ import selectors
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from contextvars import Context
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class SystemLoop:
         self._begun = 0  # coroutines handed over that have begun
         self._lock = threading.Lock()
         self._stopping = False
+        self._ended = False
         self.closings: set[Callable[[], Coroutine[Any, Any, Any]]] = set()
         """What to run when the loop ends before a stage has given back what it holds there. On the loop's thread."""
         self._asyncio = _Loop(clock)
@@ -105,14 +107,21 @@ class SystemLoop:
             task.cancel()
         last = [*tasks, *(close() for close in self.closings)]
         if last:
-            asyncio.gather(*last, return_exceptions=True).add_done_callback(lambda _: self._asyncio.stop())
+            asyncio.gather(*last, return_exceptions=True).add_done_callback(lambda _: self._end())
         else:
-            self._asyncio.stop()
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._asyncio.stop()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._asyncio)
         try:
-            self._asyncio.run_forever()
+            while not self._ended:
+                # asyncio ends a loop when a coroutine raises one of these; here that would end the coroutines of all other streams, too
+                with suppress(SystemExit, KeyboardInterrupt):
+                    self._asyncio.run_forever()
             self._asyncio.run_until_complete(self._asyncio.shutdown_asyncgens())
         finally:
             self._asyncio.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable
 from typing import Any
 
 from streamactors.engine.island.connection import Connection
@@ -42,9 +42,10 @@ class FromAsyncIterable(GraphStage):
 
 @logic_of(FromAsyncIterable)
 class _AsyncIterableLogic(SourceLogic):
+    _iterator: Any = None  # until `__aiter__` has returned one
+
     def __init__(self, stage: FromAsyncIterable) -> None:
         super().__init__(stage)
-        self._iterator: AsyncIterator[Any]
         self._reading: concurrent.futures.Future[Any] | None = None
         self._arrived: deque[Any] = deque()  # filled on the loop, emptied on the island
         self._announced = False
