@@ -1,6 +1,6 @@
 """LeaderChange: the control record with which a leader begins its epoch in the metadata log. Pure.
 
-Owner: the metadata log of a leader. Format: Apache Kafka's LeaderChangeMessage, version 0."""
+Owner: the metadata log of a leader; a node reads it before it starts. Format: Apache Kafka's LeaderChangeMessage, version 0."""
 
 from __future__ import annotations
 
@@ -22,6 +22,16 @@ def leader_change(leader: int, voters: Collection[int], granting: Collection[int
         _add_voters(value, sorted(each))
     value.append(0)  # no tagged fields
     return ControlRecord(LEADER_CHANGE, bytes(value))
+
+
+def voters_of_change(value: bytes) -> frozenset[int]:
+    """Return the ids of the voters that a LeaderChange names; none for a later version, which is of a log that names its voters itself."""
+    if len(value) <= _HEAD.size or _HEAD.unpack_from(value)[0] != 0:
+        return frozenset()
+    count, begin = max(value[_HEAD.size] - 1, 0), _HEAD.size + 1
+    if len(value) < begin + count * _VOTER.size:
+        return frozenset()
+    return frozenset(_VOTER.unpack_from(value, begin + each * _VOTER.size)[0] for each in range(count))
 
 
 def _add_voters(value: bytearray, voters: Iterable[int]) -> None:

@@ -12,8 +12,10 @@ from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.segments.segment_files import LOG_SUFFIX
 from streamactors.broker.metadata.snapshot import quorum_of, quorum_of_snapshot, snapshots
+from streamactors.broker.quorum.leader_change import voters_of_change
 from streamactors.broker.quorum.voter_set import VoterSet, voters_of
 from streamactors.broker.records.batch import RecordBatch, iter_batches
+from streamactors.broker.records.control_batch import LEADER_CHANGE, control_records
 
 
 def snapshot_voters(disk: Disk, folder: Path) -> VoterSet | None:
@@ -34,6 +36,24 @@ def stored_voters(disk: Disk, folder: Path) -> VoterSet | None:
         except CorruptMessage:
             break  # recovery will cut the log here
     return found
+
+
+def last_electors(disk: Disk, folder: Path) -> frozenset[int]:
+    """Return the voters of the last leader in the log of a folder, none if its newest segments name no leader.
+
+    Raises OSError and CorruptMessage. Cost: reads the newest segment, as a rule."""
+    for name in sorted((each for each in _names(disk, folder) if each.endswith(LOG_SUFFIX)), reverse=True):
+        found: frozenset[int] = frozenset()
+        try:
+            for batch in _batches(disk, folder / name):
+                if batch.is_control:
+                    for record in control_records(batch):
+                        found = voters_of_change(record.value) if record.kind == LEADER_CHANGE else found
+        except CorruptMessage:
+            pass  # recovery will cut the log here
+        if found:
+            return found
+    return frozenset()
 
 
 def _names(disk: Disk, folder: Path) -> list[str]:

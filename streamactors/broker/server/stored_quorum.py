@@ -13,10 +13,12 @@ from streamactors.broker.config.broker_config import QUORUM_IN_LOG, BrokerConfig
 from streamactors.broker.config.listeners import controller_spec
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.folders.meta_properties import FILE_NAME as META_PROPERTIES
+from streamactors.broker.log.folders.meta_properties import decode_properties
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.protocol.record_schema import CorruptRecord
-from streamactors.broker.quorum.stored_voters import snapshot_voters, stored_voters
+from streamactors.broker.quorum.stored_voters import last_electors, snapshot_voters, stored_voters
 from streamactors.broker.quorum.voter_set import VoterSet
 
 METADATA_FOLDER: Final = f"{METADATA_TOPIC}-0"
@@ -30,21 +32,28 @@ def voters_of_folder(folder: Path, *, whole: bool = True, disk: Disk | None = No
     read = stored_voters if whole else snapshot_voters
     try:
         return read(disk or Disk(), log)
-    except (OSError, BrokerError, CorruptRecord) as error:
+    except OSError as error:
+        raise BrokerStartError(
+            f"cannot use the data folder {folder}: {error.strerror or error}; choose another with --data"
+        ) from error
+    except (BrokerError, CorruptRecord) as error:
         raise BrokerStartError(f"the voters in {log} cannot be read: {error}") from error
 
 
 def with_stored_voters(config: BrokerConfig, folder: Path, disk: Disk | None) -> tuple[BrokerConfig, VoterSet | None]:
     """Return the settings of a controller with the voters of its log, and these voters; unchanged settings if the log names none.
 
-    Raises BrokerStartError if this node has no vote, and knows no other controller."""
+    Raises BrokerStartError if this node has no vote, and knows no other controller, or if others have voted for the leaders of its log."""
     if config.is_member:
         return config, None
     bootstrap, listens = config.controller_quorum_bootstrap_servers, bool(config.controller_listener_names)
     several = bool(config.controller_quorum_voters or bootstrap or listens)
     voters = voters_of_folder(folder, whole=several, disk=disk)
     if voters is None:
-        if config.controller_quorum_voters or _is_alone(config):
+        if config.controller_quorum_voters:
+            return config, None
+        if _is_alone(config):
+            _refuse_the_log_of_others(folder, disk or Disk())
             return config, None
         return _with(config, {QUORUM_IN_LOG: "true"}), None
     knows_others = bool(bootstrap or config.controller_quorum_voters) and listens
@@ -58,6 +67,23 @@ def with_stored_voters(config: BrokerConfig, folder: Path, disk: Disk | None) ->
     named = ",".join(f"{each.node_id}@{address_text(*each.address(listener))}" for each in voters.voters)
     marks = {QUORUM_IN_LOG: "true"} if listens else {}
     return _with(config, {"controller.quorum.voters": named, **marks}), voters
+
+
+def _refuse_the_log_of_others(folder: Path, disk: Disk) -> None:
+    """Raise BrokerStartError if other controllers than this node have elected the last leader of its log.
+
+    Alone it leads a later epoch -> the others follow it when they are back -> topics that they have acknowledged without it are deleted."""
+    try:
+        own = decode_properties(disk.read(folder / META_PROPERTIES)).node_id
+        electors = last_electors(disk, folder / METADATA_FOLDER)
+    except (OSError, ValueError):
+        return  # a new folder, or one that is refused when it is opened
+    if electors - {own}:
+        raise BrokerStartError(
+            f"the data folder {folder} is of node {own} in a cluster whose controllers are {', '.join(map(str, sorted(electors)))}; alone, it would "
+            "change metadata behind their backs. Start it with the settings of that cluster (controller.quorum.voters, or process.roles=broker), "
+            f"with streamactors cluster --data {folder.parent} if that has made the folder, or choose another folder with --data"
+        )
 
 
 def _with(config: BrokerConfig, more: Mapping[str, str]) -> BrokerConfig:

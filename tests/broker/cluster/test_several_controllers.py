@@ -202,3 +202,14 @@ def test_a_start_fails_with_the_error_of_the_node_that_cannot_start(tmp_path: Pa
     finally:
         for each in used:
             each.unlock()
+
+
+@pytest.mark.parametrize("controllers", [3, 1])
+def test_a_node_of_a_cluster_does_not_start_alone(tmp_path: Path, controllers: int) -> None:
+    # `streamactors broker --data cluster/1` elected itself, in a later epoch than that of the other two. When the cluster was started again, the others
+    # followed: the topics that they had acknowledged while node 1 was down were deleted, or node 1 did not start any more.
+    with Cluster(brokers=3, controllers=controllers, data=tmp_path) as cluster:
+        cluster.create_topic("kept")
+    for node_id in (1, 2) if controllers == 3 else (2,):
+        with pytest.raises(BrokerStartError, match=rf"of node {node_id} in a cluster whose controllers are 1"):
+            Cluster(data=tmp_path / str(node_id)).start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kio.schema.leader_change_message.v0.data import LeaderChangeMessage
 from kio.serial import entity_reader
 
-from streamactors.broker.quorum.leader_change import leader_change
+from streamactors.broker.quorum.leader_change import leader_change, voters_of_change
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control_batch import control_batch
 
@@ -28,3 +28,11 @@ def read_leader_change(value: bytes) -> LeaderChangeMessage:
     change, size = entity_reader(LeaderChangeMessage)(value, 0)
     assert size == len(value)
     return change
+
+
+def test_the_voters_of_a_leader_change_are_read_back() -> None:
+    assert voters_of_change(leader_change(2, {1, 2, 300}, {2}).value) == {1, 2, 300}
+    assert voters_of_change(leader_change(2, {2}, {2}).value) == {2}
+    later = b"\0\1" + leader_change(2, {1, 2}, {2}).value[2:]  # version 1 has the folders of the voters, too
+    for value in (b"", later, leader_change(2, {1, 2}, {2}).value[:9]):
+        assert voters_of_change(value) == frozenset()
