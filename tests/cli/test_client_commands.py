@@ -176,6 +176,18 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["produce", "TOPIC", "-p", "2147483648"], 2, "-p"),
         (["topics", "alter", "x"], 2, "nothing to change"),
         (["topics", "alter", "x", "--set", "retention.ms=5", "--unset", "retention.ms"], 2, "both set and unset"),
+        (
+            ["topics", "alter", "TOPIC", "--unset", "retention.mss"],
+            1,
+            "has no setting retention.mss of its own to unset",
+        ),
+        (
+            ["query", "store", "k", "--token", "t", "--at", "localhost:1"],
+            1,
+            "nothing answers at localhost:1 (connection refused)",
+        ),
+        (["query", "store", "k", "--token", "t", "--at", "localhost:1", "--since", "5"], 2, "give --windows, too"),
+        (["run", "no_module:graph", "--stall-after", "0"], 2, "--stall-after: it must be more than 0"),
         (["consume", "none"], 1, "no topic none at"),
         (["consume", "TOPIC", "-p", "9"], 1, "has no partition 9; it has 0 to 1"),
         (["consume", "TOPIC", "--from", "noon"], 2, "give beginning, end, an offset"),

@@ -139,6 +139,11 @@ def alter(
     if not changes and partitions is None:
         raise click.UsageError("nothing to change: give --set, --unset or --partitions")
     admin = admin_client(bootstrap)
+    missing = set(unset) - admin.describe(topic).settings.keys() if unset else set()
+    if missing:  # a typo; the broker removes what is not there without a word
+        raise click.ClickException(
+            f"topic {topic} has no setting {min(missing)} of its own to unset; streamactors topics describe {topic} shows those it has"
+        )
     if changes:
         admin.alter(topic, changes)
     if partitions is not None:

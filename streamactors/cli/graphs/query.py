@@ -67,6 +67,8 @@ def command(
         raise click.BadParameter("name one instance", param_hint="--at")
     if windows and key is None:
         raise click.UsageError("--windows needs a KEY")
+    if not windows and (since is not None or until is not None):
+        raise click.UsageError("--since and --until choose windows of a KEY; give --windows, too")
     asked = {
         "windows" if windows else "key": key,
         "prefix": prefix,

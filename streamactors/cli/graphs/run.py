@@ -96,6 +96,8 @@ def command(
     from streamactors.cli.graphs.supervised import SupervisedRun
 
     door = metrics_door(metrics)
+    if stall_after <= 0:  # before the graph begins
+        raise click.BadParameter("it must be more than 0", param_hint="--stall-after")
     loaded = load_graph(graph)
     if dry_run:
         from streamactors.cli.graphs.preflight import preflight

@@ -91,7 +91,7 @@ class _Events:
             while True:
                 parser = EventParser("server_sent_events", self._most)
                 parser.last_id, parser.retry_ms = last_id, retry_ms
-                why = "the server ended the stream"
+                why, level = "the server ended the stream", logging.INFO  # many servers do so now and then
                 try:
                     async for data in self._bytes(client, last_id):
                         events: list[ServerSentEvent] = []
@@ -103,7 +103,7 @@ class _Events:
                 except _Ended:
                     return
                 except _Lost as lost:
-                    why = str(lost)
+                    why, level = str(lost), logging.WARNING
                 retry_ms = parser.retry_ms
                 reconnect = self._reconnect
                 if reconnect is None:
@@ -114,7 +114,7 @@ class _Events:
                 if reconnect.max_restarts is not None and attempts > reconnect.max_restarts:
                     raise ConnectionFailed(f"server_sent_events {self._url}: {why}; gave up after {attempts} attempts")
                 delay_ms = retry_ms if retry_ms is not None else reconnect.delay_ms(attempts - 1)
-                _log.info("server_sent_events %s: %s; again in %.0f ms", self._url, why, delay_ms)
+                _log.log(level, "server_sent_events %s: %s; again in %.0f ms", self._url, why, delay_ms)
                 await asyncio.sleep(delay_ms / 1000)
 
     async def _bytes(self, client: Any, last_id: str) -> AsyncIterator[bytes]:

@@ -96,8 +96,11 @@ def ask_with_lag(
         says = error.read(2_000).decode(errors="replace").strip()
         raise PeerFailed(f"store {store} at {address}: {says or error.reason} ({error.code})") from error
     except OSError as error:
+        why = getattr(error, "reason", error)  # a URLError wraps what the socket said
+        silent = isinstance(why, TimeoutError)
+        told = f"no answer in {PATIENCE_S:g} s" if silent else str(getattr(why, "strerror", None) or why).lower()
         raise PeerFailed(
-            f"store {store}: nothing answers at {address} in {PATIENCE_S:g} s: {error}; is the instance running, with State(advertise=…)?"
+            f"store {store}: nothing answers at {address} ({told}); is the instance running, with State(advertise=…)?"
         ) from error
     if len(data) > MOST_ANSWER_BYTES:
         raise PeerFailed(
