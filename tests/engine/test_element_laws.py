@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from streamactors import Sink, Source
 from streamactors.engine.element.graph_stage_logic import GraphStageLogic
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, Handling
 from streamactors.engine.stage import Stage
@@ -94,6 +95,30 @@ class ReadsPairs(GraphStageLogic):
         self.fail_stage(cause)
 
 
+class ReadsPairsAndForgetsTheEnd(ReadsPairs):
+    """As a stage of Akka Streams: `on_upstream_finish` follows the function for the end."""
+
+    def pre_start(self):
+        self.again()
+
+    def rest(self, elements):
+        if elements:
+            self.emit(self.out, tuple(elements))
+
+    def on_downstream_finish(self, outlet, cause):
+        self.cancel_stage(cause)
+
+
+class ReadsPairsAndEndsByItself(ReadsPairsAndForgetsTheEnd):
+    """Without a function for the end."""
+
+    def again(self):
+        self.read_n(self.in_, 2, self.pair)
+
+    def on_upstream_finish(self, inlet):
+        self.emit(self.out, "end", self.complete_stage)
+
+
 class Five(GraphStageLogic):
     """Completes from within on_push."""
 
@@ -159,18 +184,25 @@ def test_any_interleaving_keeps_the_laws_and_equals_the_model(timeless, name, ru
     check_run(CASES[name], timeless, run)
 
 
+@pytest.mark.parametrize("made", [ReadsPairs, ReadsPairsAndForgetsTheEnd])
 @settings(max_examples=80, deadline=None, suppress_health_check=SLOW_OK)
 @given(run=RUNS)
-def test_reading_pairs_gives_pairs(timeless, run):
+def test_reading_pairs_gives_pairs(timeless, made, run):
+    # as in Akka Streams, `on_upstream_finish` follows the function for the end; it did not, and the second stage stood still
     steps, _, requests, max_chunk = run
     without_marks = [
         step for step in steps if step[0] not in ("mark", "signal")
     ]  # it grabs and holds: it would have to keep them itself
     check_run(
-        Case(lambda _: staged(ReadsPairs, EXACT), pairs, demand=None),
+        Case(lambda _: staged(made, EXACT), pairs, demand=None),
         timeless,
         (without_marks, "complete", requests, max_chunk),
     )
+
+
+def test_a_reader_without_a_function_for_the_end_leaves_it_to_the_stage(timeless):
+    source = Source.range(5).via(staged(ReadsPairsAndEndsByItself, EXACT))
+    assert source.run_with(Sink.to_list(), timeless).result(5) == [(0, 1), (2, 3), "end"]
 
 
 def test_a_stage_may_complete_its_outlet_and_go_on_reading(timeless):

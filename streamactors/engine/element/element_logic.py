@@ -100,8 +100,7 @@ class ElementLogic(Logic):
         reader = self._stop_reading(inlet)
         if reader is not None and reader[1] is not None:
             reader[1]()
-        else:
-            self.user.on_upstream_finish(inlet)
+        self.user.on_upstream_finish(inlet)
         self.settle()
 
     def on_fail(self, in_: Connection, error: BaseException) -> None:

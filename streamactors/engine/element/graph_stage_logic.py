@@ -17,6 +17,7 @@ pulled inlet is fed from a chunk, and pushed elements leave as one chunk when th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamactors.engine.blueprint.attributes import NONE, Attributes
@@ -257,7 +258,8 @@ class GraphStageLogic:
         self.emit(outlet, last, and_then)
 
     def read(self, inlet: Inlet, and_then: Callable[[Any], None], on_close: Callable[[], None] | None = None) -> None:
-        """Call `and_then(element)` with the next element, pulling if necessary; `on_close()` if the port ends first."""
+        """Call `and_then(element)` with the next element, pulling if necessary; `on_close()`, and then `on_upstream_finish`, if the port
+        completes first."""
         logic = self._running()
         if inlet.element is not EMPTY:
             and_then(self.grab(inlet))
@@ -275,8 +277,9 @@ class GraphStageLogic:
         and_then: Callable[[list[Any]], None],
         on_close: Callable[[list[Any]], None] | None = None,
     ) -> None:
-        """Call `and_then(elements)` with the next n elements; `on_close(fewer)` if the port ends first."""
+        """Call `and_then(elements)` with the next n elements; `on_close(fewer)`, and then `on_upstream_finish`, if the port completes first."""
         got: list[Any] = []
+        closed = None if on_close is None else partial(on_close, got)
 
         def one(element: Any) -> None:
             got.append(element)
@@ -284,12 +287,6 @@ class GraphStageLogic:
                 and_then(got)
             else:
                 self.read(inlet, one, closed)
-
-        def closed() -> None:
-            if on_close is not None:
-                on_close(got)
-            else:
-                self.complete_stage()
 
         if n <= 0:
             and_then(got)
