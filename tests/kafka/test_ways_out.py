@@ -18,7 +18,7 @@ from streamactors.kafka import (
     ProducerRecord,
     Subscriptions,
 )
-from streamactors.kafka.client import created_topics
+from streamactors.kafka.client import connection, created_topics
 from streamactors.kafka.errors import RecordError, TopicNotFound
 from streamactors.kafka.reading.assignment import rebalances
 from streamactors.windows import Record, TimeWindows
@@ -175,6 +175,14 @@ def test_a_record_with_its_time_in_seconds_is_said_once(
     assert all(
         f"topic {one_partition}: the timestamp 1700000000 lies in January or February 1970" in each for each in told
     )
+
+
+def test_a_timestamp_of_0_that_becomes_now_is_said_once(producer_settings, system, one_partition, caplog):
+    # the rows of a table that began at 0 were read behind the rows of a stream that began at 5, and the join found nothing
+    records = [ProducerRecord(one_partition, b"1", timestamp=timestamp) for timestamp in (0, 0, 1, None)]
+    Source.from_iterable(records).run_with(Producer.plain_sink(producer_settings), system).result(30)
+    told = [record.getMessage() for record in caplog.records if "timestamp 0" in record.getMessage()]
+    assert told == [f"topic {one_partition}: {connection.ZERO_IS_NOW}"]
 
 
 @pytest.mark.parametrize(("unit", "said"), [(1, 1), (1000, 0)])

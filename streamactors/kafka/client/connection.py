@@ -37,6 +37,8 @@ CLOSED_DOOR_MS: Final = 1_000
 SILENCE_MS: Final = 4_000
 """How long a port that takes connections may be silent. A longer `preflight_timeout_ms` counts instead."""
 
+ZERO_IS_NOW: Final = "a record has the timestamp 0, which librdkafka takes for now: it gets the time of its sending; the first ms of 1970 is 1"
+
 _log = logging.getLogger("streamactors.kafka")
 _librdkafka_log: Final = logging.getLogger("streamactors.kafka.librdkafka")
 _librdkafka_log.propagate = False  # its lines do not reach the terminal; give it a handler to read them
@@ -86,6 +88,7 @@ class Connection:
         self._outage = Outage(settings.bootstrap_servers)
         self._records_left = 0
         self._seconds_told = False
+        self._zero_told = False
         self._properties = Properties()
 
     def make(self, factory: Callable[[dict[str, Any]], Any], properties: Mapping[str, Any]) -> Any:
@@ -136,7 +139,10 @@ class Connection:
         _log.info("%s: %s", self.settings.bootstrap_servers, complaint)
 
     def look_at_time(self, topic: str, timestamp: Any) -> None:
-        """Warn once of a timestamp in seconds; `timestamp` is that of a record to be sent."""
+        """Warn once of a timestamp in seconds, and once of 0; `timestamp` is that of a record to be sent."""
+        if timestamp == 0 and not self._zero_told:
+            self._zero_told = True
+            _log.warning("topic %s: %s", topic, ZERO_IS_NOW)
         told = None if self._seconds_told or not isinstance(timestamp, int) else told_as_seconds(timestamp)
         if told is not None:
             self._seconds_told = True
