@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
@@ -33,6 +34,35 @@ def test_streams_that_end_or_are_shut_down_leave_no_dead_letters(rounds):
             future.result(5)
     handle.cancel()  # its island is gone
     assert letters == []
+
+
+@pytest.mark.parametrize("raised", [ValueError, SystemExit, asyncio.CancelledError])
+def test_a_stage_that_raises_while_it_is_released_leaves_the_other_stages_alone(raised, caplog):
+    # SystemExit in the `finally` of a generator ended the island: its other stages got no turn any more, so the stream stood still,
+    # and what they held was never released
+    def numbers():
+        try:
+            yield from range(9)
+        finally:
+            raise raised("no way out")
+
+    def others():
+        try:
+            yield from range(9)
+        finally:
+            released.append(True)
+
+    released: list[bool] = []
+    with ActorSystem("released") as system:
+        twos = Source.range(3).flat_map_concat(
+            lambda _: Source.lazy_source(lambda: Source.from_iterable(numbers())).take(2)
+        )
+        assert twos.run_with(Sink.to_list(), system).result(5) == [0, 1] * 3
+        pairs = Source.from_iterable(numbers()).zip(Source.from_iterable(others())).take(1)
+        assert pairs.run_with(Sink.to_list(), system).result(5) == [(0, 0)]
+        eventually(lambda: not list(runs_of(system)))
+    assert released
+    assert any("raised in on_stop" in record.getMessage() for record in caplog.records)
 
 
 def test_a_program_may_end_while_streams_run_and_says_so_once():

@@ -99,7 +99,7 @@ class Interpreter:
             self.alive -= 1
             try:
                 logic.stop()
-            except Exception:  # the ports of the stage are closed, so the error can only be logged
+            except BaseException:  # the ports of the stage are closed, so the error can only be logged
                 log.exception("stage %s raised in on_stop", logic.name)
 
     def _guarded(self, logic: RunningStage, handler: Callable[..., None], *arguments: Any) -> None:
