@@ -43,7 +43,12 @@ def checked_decider(decider: Decider) -> Decider:
     """Return the decider with a check: a result that is no Directive is an error. A forgotten `return` must not drop elements."""
 
     def decide(error: BaseException) -> Directive:
-        directive = decider(error)
+        try:
+            directive = decider(error)
+        except BaseException as own:
+            if own is not error:  # a decider may raise the error itself, to stop the stage
+                own.add_note(f"raised by the decider, which was asked about {type(error).__name__}: {error}")
+            raise
         if not isinstance(directive, Directive):
             raise TypeError(
                 f"the decider returned {shortened(directive, 60)} for {type(error).__name__}; "

@@ -72,7 +72,7 @@ def test_a_mistake_is_an_error_at_its_line(operation, message):
         operation()
 
 
-@pytest.mark.parametrize(
+SOURCES_THAT_FAIL = pytest.mark.parametrize(
     "source",
     [
         Source.range(3).map(lambda n: 1 // n),
@@ -82,6 +82,21 @@ def test_a_mistake_is_an_error_at_its_line(operation, message):
         Source.range(3).flat_map_concat(lambda n: Source.single(1 // n)),
     ],
 )
+
+
+@SOURCES_THAT_FAIL
+def test_a_decider_that_raises_is_named_with_what_it_was_asked_about(source):
+    # its KeyError came alone: neither the decider nor the error of the element were told
+    def decide(error):
+        raise KeyError(type(error).__name__)
+
+    error = source.with_attributes(decider=decide).run_with(Sink.to_list()).exception(30)
+    assert isinstance(error, KeyError)
+    (told,) = [note for note in error.__notes__ if "decider" in note]
+    assert told.startswith("raised by the decider, which was asked about ZeroDivisionError: integer division")
+
+
+@SOURCES_THAT_FAIL
 @pytest.mark.parametrize("answer", [None, "resume"])
 def test_a_decider_that_does_not_answer_drops_nothing(source, answer):
     result = source.with_attributes(decider=lambda error: answer).run_with(Sink.to_list())
