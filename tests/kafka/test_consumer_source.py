@@ -242,7 +242,9 @@ def test_an_offset_out_of_range_fails_the_stream_when_the_reset_says_error(setti
     source = Consumer.plain_source(strict, Subscriptions.assignment_with_offset({(topic, 0): 99}))
     error = source.run_with(Sink.ignore(), system).exception(30)
     assert isinstance(error, ConsumerFailed)
-    assert topic in str(error)
+    assert f"{topic}-0: " in str(error)
+    assert "'earliest' or 'latest' would begin elsewhere" in str(error)
+    assert f"streamactors topics offsets {topic}" in str(error)
 
 
 def test_a_stream_that_takes_some_commits_no_more_than_it_took(settings, system, topic_with, committed):

@@ -280,7 +280,13 @@ class StreamConsumer:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
                 if error.code() in DENIED:
                     raise ConsumerFailed(where + self._denied(error.code(), message.topic() or ""))
-                raise ConsumerFailed(f"{where}{error.str()} ({error.name()})")
+                way_out = ""
+                if error.code() == ck.KafkaError._AUTO_OFFSET_RESET:
+                    way_out = (
+                        "; auto_offset_reset is 'error', 'earliest' or 'latest' would begin elsewhere; "
+                        f"streamactors topics offsets {message.topic()} shows the offsets that exist"
+                    )
+                raise ConsumerFailed(f"{where}{error.str()} ({error.name()}){way_out}")
         return records
 
     def pause(self, keys: Iterable[TopicPartition]) -> None:
