@@ -160,6 +160,7 @@ def test_names_for_several_sources_at_once(system):
     assert list_of(Source.zip_with_n(lambda a, b: a + b, [one, two])) == [3, 7]
     assert sorted(list_of(Source.merge_prioritized_n([(one, 1), (two, 5)]))) == [1, 2, 3, 4]
     assert list_of(one.interleave_all([two], segment=1)) == [1, 2, 3, 4]
+    assert list_of(one.interleave_all([])) == list_of(one.merge_all([])) == [1, 3]
     assert list_of(one.concat_all_lazy(two, two)) == [1, 3, 2, 4, 2, 4]
     assert sorted(list_of(one.merge_all([two]))) == [1, 2, 3, 4]
     ends: list[Any] = []

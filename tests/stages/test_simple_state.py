@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamactors import Sink, Source
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.supervision import restarting, resuming
 from streamactors.errors import NoSuchElement, StreamLimitReached
@@ -244,6 +245,13 @@ def test_extrapolate_starts_with_its_initial_element(timeless):
         bench.complete()
         bench.request(1)
         assert (bench.received, bench.end) == ([None], "completed")
+
+
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_extrapolate_starts_with_its_initial_element_where_upstream_is_as_fast_as_downstream(timeless, size):
+    # the first element was there when the demand came, and its event was the first: 1, 0, 2, 3
+    source = Source.from_iterable([1, 2, 3]).max_chunk(size).extrapolate(lambda x: [], initial=0)
+    assert source.run_with(Sink.to_list(), timeless).result(5) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [ValueError, StopIteration])

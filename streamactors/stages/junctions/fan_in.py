@@ -10,7 +10,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, FanInMarks, Mark
 from streamactors.engine.stage import Element, Junction, fan_in
-from streamactors.stages.checks import at_least, positive
+from streamactors.stages.checks import positive
 
 
 class FanInLogic(Logic):
@@ -283,7 +283,7 @@ class Interleave(Junction[Element, Element]):
     handling = BLURS
 
     def __init__(self, inputs: int, segment: int = 1, eager_close: bool = False) -> None:
-        self.shape = fan_in(at_least("Interleave", "inputs", inputs, 2))
+        self.shape = fan_in(positive("Interleave", "inputs", inputs))
         self.segment = positive("Interleave", "segment", segment)
         self.eager_complete = eager_close
         self.ends_with_inputs = not eager_close
