@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.supervision import resuming
 from streamactors.errors import RateExceeded
@@ -106,6 +110,16 @@ def test_throttle_by_cost_in_enforcing_mode_fails_at_the_element_that_is_too_dea
         bench.send(1)
         assert isinstance(bench.end, RateExceeded)
         assert "more than 1 per 100 ms (burst 4): the next element comes 100 ms too early" in str(bench.end)
+
+
+@pytest.mark.parametrize("cost", [-1, math.inf, math.nan])
+def test_a_cost_that_no_bucket_can_pay_is_told_with_its_element(timeless, cost):
+    # the error of an endless cost was one of the timer's: "TimingWheel: a deadline must be a finite number"
+    with Bench(timeless, Throttle(1, 100, cost=lambda x: cost)) as bench:
+        bench.request(10)
+        bench.send("dear")
+        assert f"the cost of an element must be a finite number of at least 0, got {cost}" in str(bench.end)
+        assert any("element 'dear'" in note for note in bench.end.__notes__)
 
 
 def test_a_negative_cost_is_an_error_of_its_element(timeless):

@@ -4,6 +4,8 @@ The bucket gets one token every `interval_ms`, holds at most `capacity` and begi
 
 from __future__ import annotations
 
+from math import inf
+
 _ROUNDING = 1e-9
 
 
@@ -30,8 +32,8 @@ class TokenBucket:
         """Take the tokens for an element; return for how many ms it must wait. 0: it may pass now.
 
         While the element waits the bucket collects its whole cost, which may exceed the capacity; offer no other element meanwhile."""
-        if cost < 0:
-            raise ValueError(f"the cost of an element must not be negative, got {cost!r}")
+        if not 0 <= cost < inf:
+            raise ValueError(f"the cost of an element must be a finite number of at least 0, got {cost!r}")
         missing = cost - self.available(now_ms)
         if missing <= 0:
             self._tokens = max(0.0, self._tokens - cost)
