@@ -215,7 +215,7 @@ class ActorSystem:
         if left:
             _log.log(
                 logging.ERROR if self._at_exit == "fail" else logging.WARNING,
-                "%s still running when the process ended, and its elements on the way are lost; wait with .result(), end it with a "
+                "%s still running when the process ended, and the elements on the way are lost; wait with .result(), end it with a "
                 "kill switch, or use ActorSystem(at_exit='wait')",
                 "1 stream was" if left == 1 else f"{left} streams were",
             )

@@ -20,6 +20,18 @@ ENDLESS = """
 from streamactors import ActorSystem, Sink, Source
 Source.tick("1h", "1h", 1).to(Sink.ignore()).run(ActorSystem({arguments}))
 """
+COROUTINE = """
+import asyncio
+from streamactors import Sink, Source
+begun = __import__("threading").Event()
+async def forever(_):
+    begun.set()
+    await asyncio.sleep(1_000)
+async def waiting():
+    yield await forever(1)
+result = Source.{arguments}.run_with(Sink.to_list())
+begun.wait(30)
+"""
 FINISHED = """
 from streamactors import Sink, Source
 print(Source.range(10_000).async_boundary().run_with(Sink.count()).result(10))
@@ -42,6 +54,15 @@ def test_a_script_that_ends_while_a_stream_runs_is_warned():
     assert code == 0
     assert "1 stream was still running" in said
     assert "wait with .result()" in said
+
+
+@pytest.mark.parametrize("source", ["range(3).map_async(2, forever)", "from_async_iterable(waiting())"])
+def test_a_coroutine_that_the_end_cancels_is_no_failure_of_its_stream(source):
+    # the warning had a second one behind it: a stream has failed and nobody has read its result: CancelledError
+    code, _, said = script(COROUTINE, source)
+    assert code == 0
+    assert "1 stream was still running" in said
+    assert said.count("\n") == 1
 
 
 def test_at_exit_wait_lets_a_stream_finish():
