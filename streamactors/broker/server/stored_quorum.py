@@ -19,6 +19,7 @@ from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.stored_voters import last_electors, snapshot_voters, stored_voters
+from streamactors.broker.quorum.vote_file import read_election
 from streamactors.broker.quorum.voter_set import VoterSet
 
 METADATA_FOLDER: Final = f"{METADATA_TOPIC}-0"
@@ -70,18 +71,22 @@ def with_stored_voters(config: BrokerConfig, folder: Path, disk: Disk | None) ->
 
 
 def _refuse_the_log_of_others(folder: Path, disk: Disk) -> None:
-    """Raise BrokerStartError if other controllers than this node have elected the last leader of its log.
+    """Raise BrokerStartError if the last leader of the log was elected by other controllers, too, or if this node has voted for another one.
 
     Alone it leads a later epoch -> the others follow it when they are back -> topics that they have acknowledged without it are deleted."""
     try:
         own = decode_properties(disk.read(folder / META_PROPERTIES)).node_id
         electors = last_electors(disk, folder / METADATA_FOLDER)
+        if not electors:  # a snapshot has taken the place of the log
+            vote = read_election(disk, folder / METADATA_FOLDER)
+            electors = frozenset(each for each in (vote.leader, vote.voted) if each is not None)
     except (OSError, ValueError):
         return  # a new folder, or one that is refused when it is opened
-    if electors - {own}:
+    others = ", ".join(map(str, sorted(electors - {own})))
+    if others:
         raise BrokerStartError(
-            f"the data folder {folder} is of node {own} in a cluster whose controllers are {', '.join(map(str, sorted(electors)))}; alone, it would "
-            "change metadata behind their backs. Start it with the settings of that cluster (controller.quorum.voters, or process.roles=broker), "
+            f"the data folder {folder} is of node {own} in a cluster with other controllers ({others}); alone, it would "
+            "change the metadata without them. Start it with the settings of that cluster (controller.quorum.voters, or process.roles=broker), "
             f"with streamactors cluster --data {folder.parent} if that has made the folder, or choose another folder with --data"
         )
 
