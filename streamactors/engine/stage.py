@@ -82,6 +82,8 @@ class GraphStage:
     """True for a source that can be replayed and so emits position marks."""
     reads_marks: bool = False
     """True for a stage that wants marks to travel in its run."""
+    marks_own_results: bool = False
+    """True for a stage that passes marks and puts marks of its own (`OwnResults`) behind results that stem from no element."""
     owns_positions: str = ""
     """The name, for errors, of the owner of positions that this stage stands for; empty: none. A source has at most one owner in a run."""
     steps: Handling | None = None

@@ -38,6 +38,7 @@ def stage(
             "forgets": "",
             "no_marks": "",
             "keeps_changelog": False,
+            "marks_own_results": False,
             **more,
         },
     )
@@ -67,7 +68,9 @@ def graphs(draw: st.DrawFn) -> tuple[list[Any], list[Edge]]:
     for at in range(count):
         inlets, outlets = draw(st.integers(0, 2)), draw(st.integers(0, 2))
         pairs = st.tuples(st.integers(0, 1), st.integers(0, 1))
-        stages.append(stage(inlets, outlets, draw(st.sets(pairs)), draw(st.sets(st.integers(0, 1)))))
+        own = bool(inlets) and draw(st.booleans())
+        passing = draw(st.sets(st.integers(0, 1)))
+        stages.append(stage(inlets, outlets, draw(st.sets(pairs)), passing, marks_own_results=own))
         outs += [(at, port) for port in range(outlets)]
         ins += [(at, port) for port in range(inlets)]
     size = min(len(outs), len(ins))
@@ -85,20 +88,24 @@ def loops(stages: list[Any], edges: list[Edge]) -> set[int]:
     return {at for at, known in after.items() if at in known}
 
 
-def reached(source: int, stages: list[Any], edges: list[Edge]) -> set[Edge]:
-    """Search from one source, edge by edge."""
-    looping = loops(stages, edges)
+def onward(edge: Edge, stages: list[Any], edges: list[Edge]) -> list[Edge]:
+    """The edges on which marks of an edge leave the stage that it leads to."""
+    target, inlet = edge[1]
+    here = stages[target]
+    if target in loops(stages, edges) or not here.inlet_handling(inlet).passes:
+        return []
+    return [each for each in edges if each[0][0] == target and here.marks_reach(inlet, each[0][1])]
+
+
+def reached(first: list[Edge], stages: list[Any], edges: list[Edge]) -> set[Edge]:
+    """Search from the edges of one source, edge by edge."""
     found: set[Edge] = set()
-    work = [edge for edge in edges if edge[0][0] == source]
+    work = first
     while work:
         edge = work.pop()
-        if edge in found:
-            continue
-        found.add(edge)
-        target, inlet = edge[1]
-        here = stages[target]
-        if target not in looping and here.inlet_handling(inlet).passes:
-            work += [each for each in edges if each[0][0] == target and here.marks_reach(inlet, each[0][1])]
+        if edge not in found:
+            found.add(edge)
+            work += onward(edge, stages, edges)
     return found
 
 
@@ -111,10 +118,15 @@ def test_marks_are_on_each_edge_that_a_path_of_passing_stages_reaches(graph: Any
     if not sources:
         assert made == MarkPlan()
         return
-    ways = {source: reached(source, stages, edges) for source in sources}
-    assert made.carries == {edge: {source for source in sources if edge in ways[source]} for edge in edges}
+    ways = {source: reached([edge for edge in edges if edge[0][0] == source], stages, edges) for source in sources}
+    passed = set().union(*ways.values())
+    for at, each in enumerate(stages):  # a stage marks its own results where it passes the marks of sources
+        if each.marks_own_results:
+            arrived = [edge for edge in passed if edge[1][0] == at]
+            ways[at] = reached([each for edge in arrived for each in onward(edge, stages, edges)], stages, edges)
+    assert made.carries == {edge: {source for source in ways if edge in ways[source]} for edge in edges}
     arriving = {
-        at: {source for source in sources for edge in ways[source] if edge[1] == (at, 0)}
+        at: {source for source in ways for edge in ways[source] if edge[1] == (at, 0)}
         for at, each in enumerate(stages)
         if not each.shape.outlets
     }

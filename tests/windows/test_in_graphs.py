@@ -60,6 +60,20 @@ def test_operators_go_on_behind_the_results() -> None:
     assert collected(hot) == [("a", 3)]
 
 
+def test_windows_behind_windows_end_with_the_source() -> None:
+    """The first ones mark their own results, and are no source whose end the second ones could hear."""
+    rows = (
+        Source.from_iterable(ROWS).group_by_key().windowed_by(TEN).count(name="first").to_stream()
+        .map(lambda each: Record(each.key, each.value, each.timestamp))
+    )  # fmt: skip
+    finals = rows.group_by_key().windowed_by(TEN).count(name="second").suppress(CLOSED).to_stream()
+    assert [(each.key, each.start, each.value) for each in collected(finals)] == [
+        ("a", 0, 1),
+        ("b", 0, 1),
+        ("a", 10, 1),
+    ]
+
+
 def test_key_by_and_to_table() -> None:
     by_parity = Source.from_iterable(ROWS).key_by(lambda record: record.value % 2).windowed_by(TEN).count().to_stream()
     assert [(each.key, each.value) for each in collected(by_parity)] == [(1, 1), (0, 1), (1, 1)]

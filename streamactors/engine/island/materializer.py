@@ -12,6 +12,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.island import ALONE, Island, StartIsland
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, bind
+from streamactors.engine.marks.marks import OwnResults
 from streamactors.engine.stage import ChunkLogic
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
@@ -105,7 +106,9 @@ def _prepare_marks(
         """Return the name that marks of a source bear. Inside a stage such as RestartSource it is the name of this stage."""
         if node in handed_out:
             return handed_out[node][0]
-        return outer[0] if outer is not None else base + node
+        if outer is not None:
+            return outer[0]
+        return OwnResults(base + node) if plan.nodes[node].stage.marks_own_results else base + node
 
     for number, edge in enumerate(plan.edges):
         carried = marks.carries.get(edge)
@@ -117,8 +120,14 @@ def _prepare_marks(
             logic.passes_marks = node.stage.handling.passes
         if node.stage.emits_marks and i not in handed_out:
             run.source_of[logic] = (source_id(i), node.attributes.replay)
+        elif node.stage.marks_own_results and outer is None and not handed_out:
+            run.own_results[logic] = source_id(i)
     for i, sources in marks.sinks.items():
-        partitions = {handed_out[node][1] if node in handed_out else None for node in sources}
+        partitions = {
+            handed_out[node][1] if node in handed_out else None
+            for node in sources
+            if not plan.nodes[node].stage.marks_own_results
+        }
         only = partitions.pop() if len(partitions) == 1 else None
         run.progress.add_sink(logics[i], frozenset(map(source_id, sources)), only)
 

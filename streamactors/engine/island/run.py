@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from streamactors.actors.futures import UnreadFailure
 from streamactors.engine.island.pace import SliceWatch, watch_of
-from streamactors.engine.marks.marks import PositionMark
+from streamactors.engine.marks.marks import OwnResults, PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.engine.marks.source_marks import SourceMarks
 from streamactors.errors import AbruptTermination
@@ -92,6 +92,7 @@ class Run:
         "endless",
         "islands",
         "marks_active",
+        "own_results",
         "runs",
         "source_base",
         "source_of",
@@ -108,6 +109,9 @@ class Run:
         self._progress: SinkProgress | None = None
         self._shared: dict[type, Any] = {}
         self.source_of: dict[object, tuple[int, Any]] = {}
+        self.own_results: dict[object, OwnResults] = {}
+        """Stage -> what stands for it in the marks of its own results. A stage that was started inside another one has none: no stage
+        around that one could tell how far these marks reach."""
         self._inside: dict[object, Sequence[object]] = {}
         self._lock = threading.Lock()
         self._left: list[tuple[IslandOfRun, BaseException]] = []  # islands that got no turn for their abort

@@ -18,7 +18,7 @@ _log = logging.getLogger("streamactors.engine")
 
 @dataclass(slots=True)
 class MarkPlan:
-    """`active`: a stage reads marks. `carries[edge]`: the source nodes whose marks can pass that edge."""
+    """`active`: a stage reads marks. `carries[edge]`: the source nodes whose marks can pass that edge, and the nodes that mark their own results."""
 
     active: bool = False
     carries: dict[Edge, frozenset[int]] = field(default_factory=dict)
@@ -57,9 +57,10 @@ def plan_marks(nodes: list[Node], edges: list[Edge], partial: bool = False) -> M
             stage = nodes[target].stage
             if target in looping or not stage.inlet_handling(in_port).passes:
                 continue
+            passing = new | {target} if stage.marks_own_results else new
             for port in range(len(stage.shape.outlets)):
                 if stage.marks_reach(in_port, port):
-                    leaving[target, port] |= new
+                    leaving[target, port] |= passing
             if isinstance(stage, BoundaryOut):
                 leaving[target, 0] |= new
             work.append(target)
@@ -117,7 +118,8 @@ def _check_owners(nodes: list[Node], arriving: dict[PortOf, set[int]]) -> None:
     for i, node in enumerate(nodes):
         if node.stage.owns_positions:
             for source in (i,) if node.stage.emits_marks else arriving[i, 0]:
-                owners[source].add(node.stage.owns_positions)
+                if not nodes[source].stage.marks_own_results:
+                    owners[source].add(node.stage.owns_positions)
     for source, found in owners.items():
         if len(found) > 1:
             raise BuildError(

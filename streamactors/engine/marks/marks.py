@@ -65,6 +65,13 @@ class EndOfInput(Signal):
 Mark: TypeAlias = PositionMark | Signal
 
 
+@dataclass(frozen=True, slots=True)
+class OwnResults:
+    """Stands in the place of a source in the marks of a stage that gives results which stem from no element. The position counts the marks."""
+
+    stage: int
+
+
 def merge_newer(into: PositionMark, newer: PositionMark) -> None:
     """Raise the positions of `into` to those of `newer`, key by key."""
     for key, position in newer.items():

@@ -7,7 +7,9 @@ results so far. Unlike a sink, the stage does not hold its input meanwhile: rows
 In a transaction the mark of a stop passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
 Without a transaction the mark also passes at once where the source counts what is done: the entries are written when the sinks have done the
 mark, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the
-positions ahead of the state. Where offsets are committed by hand, the mark waits for the entries.
+positions ahead of the state. Results that stem from no row (silence has closed their windows) are emitted behind positions that the sinks may have
+done. So the mark of their stop has an entry of the stage's own, `OwnResults`, which the sinks report like a position. Where offsets are committed
+by hand, the mark waits for the entries.
 
 Owner: the stage's island; `cut`, `committed`, `handed_over`, `restored` and `failed` may be called from any thread."""
 
@@ -58,6 +60,8 @@ class Keeper:
         self._reading: set[Any] = set()
         self._hurried = False
         self._untouched = True  # no row was taken since the last stop
+        self._gave = False  # results that stem from no row were emitted since the last stop
+        self._own_marks = 0
         self._reads: list[Callable[[], Callable[[], None]]] = []
         self._answers: list[Callable[[], None]] = []  # of reads of the state that is being committed
         self._restored: dict[Any, WindowTask] = {}
@@ -160,6 +164,10 @@ class Keeper:
         """The state has changed without a row."""
         self._untouched = False
 
+    def gave(self) -> None:
+        """Results that stem from no row are emitted: no position says when the sinks have done them."""
+        self._gave = True
+
     def pressed(self) -> None:
         """The changes since the last cut fill the memory of a task: ask for the next cut at once. Once per cut."""
         if self._changelog is not None and not self._hurried:
@@ -195,6 +203,9 @@ class Keeper:
         at = self.standing.stop()
         self._hurried = False
         self.stage.turns.go_on()
+        if changelog.waits_for_sinks:
+            at = at | self._own_mark()
+        self._gave = False
         if changelog.marks_first:
             self.stage.put_mark(at)  # an empty one too: parts behind this stage stop at it
         tasks = self.stage.tasks
@@ -203,6 +214,14 @@ class Keeper:
         reads, self._reads = self._reads, []
         self._answers += [read() for read in reads]
         changelog.write(changes, at, self.standing.has_given_all)
+
+    def _own_mark(self) -> PositionMark:
+        """Return a mark for the results that stem from no row. The sinks may have done every position before these results were emitted."""
+        name = self.stage.run.own_results.get(self.stage) if self._gave else None
+        if name is None:
+            return {}
+        self._own_marks += 1
+        return {(name, 0): (1, self._own_marks)}
 
     def _on_handed_over(self, _: None) -> None:
         self.finished = self.standing.has_given_all

@@ -21,7 +21,7 @@ from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Mark, PositionMark, Revoked, Signal
+from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Mark, OwnResults, PositionMark, Revoked, Signal
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.errors import StreamActorsError
 from streamactors.stages.bases.marked_queue import MarkedQueue
@@ -243,7 +243,8 @@ class WindowLogic(Logic):
             if silent_ms is not None:
                 self._give_out(self.tasks.idle(partition, silent_ms), mark.key)
         elif isinstance(mark, EndOfInput):
-            ended = self._inputs.ended(mark.key, len(self.in_.carries))
+            sources = sum(not isinstance(each, OwnResults) for each in self.in_.carries)
+            ended = self._inputs.ended(mark.key, sources)
             if ended is not None:
                 self._give_out(self.tasks.end_of_input(*ended), mark.key)
         self.put_mark(mark)
@@ -275,10 +276,11 @@ class WindowLogic(Logic):
             self._late.put_mark(mark)
 
     def _give_out(self, results: list[Any], key: Any) -> None:
-        """Emit results that stem from no row; the last position mark passes again behind them, with a changelog at the next cut."""
+        """Emit results that stem from no row. The last position mark passes again behind them; with a changelog, the next cut puts a mark there."""
         if results:
             if self._keeper is not None:
                 self._keeper.touched()
+                self._keeper.gave()
             self._put(results)
             passed = self.turns.passed
             if self._keeper is None and key in passed and (not self.turns or self.turns.is_exact):
