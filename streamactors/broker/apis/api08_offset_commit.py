@@ -65,4 +65,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"topics": one_error(request.message.topics, code)}
 
 
-API: Final = Api(key=8, versions=(2, 10), authorise=read_group, handle=handle, refuse=refuse)
+API: Final = Api(key=8, versions=(2, 10), authorise=read_group, handle=handle, refuse=refuse, alone=True)

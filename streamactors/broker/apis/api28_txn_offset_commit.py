@@ -73,4 +73,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"topics": one_error(request.message.topics, code)}
 
 
-API: Final = Api(key=28, versions=(0, 4), authorise=offsets_in_transaction, handle=handle, refuse=refuse)
+API: Final = Api(key=28, versions=(0, 4), authorise=offsets_in_transaction, handle=handle, refuse=refuse, alone=True)

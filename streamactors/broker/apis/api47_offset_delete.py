@@ -31,4 +31,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=47, versions=(0, 0), authorise=with_group_id(delete_group), handle=handle)
+API: Final = Api(key=47, versions=(0, 0), authorise=with_group_id(delete_group), handle=handle, alone=True)

@@ -55,7 +55,8 @@ class Api:
 
     `refuse` returns the answer with one error for everything asked; without `refuse` the answer is the code in the response's
     `error_code`. `decode` and `encode` replace the general codec. `here` is the part of the check that needs the client's connection: a
-    broker makes it before it forwards a request to the controller. `refused_here` looks at the decoded request."""
+    broker makes it before it forwards a request to the controller. `refused_here` looks at the decoded request. `alone`: the next request of
+    the connection waits for the answer, because it may ask for what this one writes; Apache Kafka has all requests wait."""
 
     key: int
     versions: tuple[int, int]
@@ -68,6 +69,7 @@ class Api:
     refused_here: Callable[[Request], Any] | None = (
         None  # the answer to a request that may not be forwarded, None if it may; or a PartlyRefused
     )
+    alone: bool = False
 
 
 _FILE: Final = re.compile(r"api(\d\d)_\w+")

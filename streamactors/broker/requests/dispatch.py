@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.connection import Connection
+from streamactors.broker.network.connection import Connection, Mute
 from streamactors.broker.node import FORWARDED, Node
 from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
 from streamactors.broker.protocol.errors import MalformedMessage
@@ -97,6 +97,8 @@ class Dispatch:
             request.fail(error)
             return
         if answer is LATER:
+            if api.alone and not request.answered:
+                connection.mute(Mute.HANDLER)
             if charging is not None and charging.times_requests:
                 request.paused(perf_counter_ns())
             return

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.network.connection import Mute
 from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.protocol.header import RequestHeader, response_frame
 from streamactors.broker.quotas.mutations import MutationQuota, Spend, spend_freely
@@ -48,6 +49,8 @@ class Answering(Protocol):
     def encode(self) -> Callable[[Any, int, int], list[Part]] | None: ...
     @property
     def refuse(self) -> Callable[[Request, ErrorCode], Any] | None: ...
+    @property
+    def alone(self) -> bool: ...
 
 
 class Request:
@@ -266,6 +269,8 @@ class Request:
         self.answered = True
         self.parts = parts
         self.connection.answered(self)
+        if self._api.alone:
+            self.connection.unmute(Mute.HANDLER)
 
     def __repr__(self) -> str:
         header = self.header

@@ -30,6 +30,21 @@ def test_commit_in_every_version(client: WireClient, cluster: Cluster, group: st
     ]
 
 
+def test_a_fetch_behind_a_commit_that_is_not_answered_yet_finds_its_offset(
+    client: WireClient, group: str, topic: str
+) -> None:
+    # A consumer may call commitAsync() and then committed(). Apache Kafka serves the requests of a connection one by one; the commit waited for its
+    # append here, and the fetch was answered with the offset before it.
+    def frame(key: int, version: int, **partitions: Any) -> bytes:
+        return client.frame(key, version, {"group_id": group, "topics": [{"name": topic, **partitions}]})
+
+    committing = frame(8, 5, partitions=[{"partition_index": 0, "committed_offset": 7}])
+    fetching, deleting = frame(9, 5, partition_indexes=[0]), frame(47, 0, partitions=[{"partition_index": 0}])
+    client.send_raw(committing + fetching + deleting + frame(9, 5, partition_indexes=[0]))
+    answers = [client.receive()[1] for _ in range(4)]
+    assert [answers[at].topics[0].partitions[0].committed_offset for at in (1, 3)] == [7, -1]
+
+
 def test_a_retention_beyond_the_largest_time_never_ends(client: WireClient, group: str, topic: str) -> None:
     # now + retention.ms does not fit into the record's 64 bits: the request was never answered
     assert commit(client, group, topic, 4, retention_time_ms=2**63 - 1) == [E.NONE]
