@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from streamactors import ActorSystem, BuildError, Flow, Keep, Sink, Source
+from streamactors.engine.island.island import Island, StartIsland
 from streamactors.engine.island.run import Run, runs_of
 from streamactors.engine.stage import FLOW, GraphStage
 from streamactors.errors import AbruptTermination
@@ -34,6 +35,22 @@ def test_streams_that_end_or_are_shut_down_leave_no_dead_letters(rounds):
             future.result(5)
     handle.cancel()  # its island is gone
     assert letters == []
+
+
+def test_a_stream_whose_islands_got_no_turn_before_the_shutdown_fails(monkeypatch):
+    # the second island of a run is started by the first -> the shutdown's message came to it before the first had a turn -> it was
+    # kept for a start that never came, and the future of the sink was never done
+    tell = Island.tell
+
+    def without_a_start(island, message):
+        if type(message) is not StartIsland:
+            tell(island, message)
+
+    monkeypatch.setattr(Island, "tell", without_a_start)
+    with ActorSystem("too early") as system:
+        future = Source.repeat(1).async_boundary().run_with(Sink.ignore(), system)
+    with pytest.raises(AbruptTermination):
+        future.result(5)
 
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, asyncio.CancelledError])

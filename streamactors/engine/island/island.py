@@ -101,6 +101,10 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
                 interpreter.deliver(message)
             elif message is CONTINUE:
                 self._continuing = False
+            elif type(message) is _Abort:
+                if not self._started:  # the shutdown may leave no time for the island that would start this one
+                    self._start(ALONE)
+                interpreter.abort(message.error)
             elif not self._started:
                 if type(message) is not StartIsland:
                     if self._backlog is None:
@@ -108,8 +112,6 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
                     self._backlog.append(message)  # from an island that started before this one
                     return
                 self._start(message)
-            elif type(message) is _Abort:  # not the request to exit
-                interpreter.abort(message.error)
             if interpreter.run(self._mailbox) and not self._continuing and not self._call_waits():
                 self._continuing = True
                 self.tell(CONTINUE)
@@ -141,10 +143,8 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
         interpreter.start()
         backlog, self._backlog = self._backlog, None
         for early in backlog or ():
-            if type(early) is tuple:
+            if type(early) is tuple:  # not the request to exit
                 interpreter.deliver(early)
-            elif type(early) is _Abort:
-                interpreter.abort(early.error)
 
     def give_up(self) -> None:
         """End the actor of an island whose run was not built; no stage has started."""
