@@ -164,7 +164,7 @@ def _prepare(sock: socket.socket, host: str, limits: Limits) -> None:
 def _why_not(spec: ListenerSpec, error: OSError) -> str:
     where = f"{spec.name}://{address(spec.host, spec.port)}"
     if error.errno == errno.EADDRINUSE:
-        return f"{where}: port {spec.port} is in use; stop the other process or choose another port with --listen"
+        return f"{where}: port {spec.port} is in use; stop the other process or choose another port with --listen (streamactors cluster: --port)"
     if error.errno == errno.EACCES:
         return f"{where}: no permission to listen on port {spec.port}; choose one above 1023"
     return f"{where}: cannot listen ({error.strerror}); choose another address with --listen"

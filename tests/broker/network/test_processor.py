@@ -250,7 +250,9 @@ def test_a_port_in_use_is_one_line() -> None:
         other.listen()
         port = other.getsockname()[1]
         acceptor = Acceptor(dispatcher, Limits(), lambda sock, listener: sock.close())
-        with pytest.raises(BrokerStartError, match=f"port {port} is in use"):
+        with pytest.raises(
+            BrokerStartError, match=rf"port {port} is in use; .* --listen \(streamactors cluster: --port\)"
+        ):
             acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", port, "127.0.0.1", port))
     dispatcher.stop()
 
