@@ -6,18 +6,22 @@ again before its handler returns: `on_push` is called for elements left at an in
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from streamactors.engine.blueprint.attributes import NONE, Attributes
 from streamactors.engine.island.causes import STAGE_COMPLETED, propagate_failure
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.interpreter import Interpreter
 from streamactors.engine.marks.marks import Mark
-from streamactors.errors import ProtocolError
+from streamactors.errors import AbruptTermination, ProtocolError
 
 T = TypeVar("T")
 L = TypeVar("L", bound="Logic")
+
+CANCELLED: Final = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 
 class AsyncCallback(Generic[T]):
@@ -126,7 +130,12 @@ class Logic:
         self._finish()
 
     def fail_stage(self, error: BaseException) -> None:
-        """Cancel all inlets with `error`, then fail all outlets with it."""
+        """Cancel all inlets with `error`, then fail all outlets with it.
+
+        The shutdown of the system cancels coroutines before the streams hear of it: their CancelledError means the shutdown."""
+        if isinstance(error, CANCELLED) and not self.interpreter.island.run.system.running:
+            cancelled, error = error, AbruptTermination("the actor system was shut down while the stream was running")
+            error.__cause__ = cancelled
         self.failure = error
         for inlet in self.inlets:
             inlet.cancel(error)

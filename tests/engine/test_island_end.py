@@ -82,6 +82,30 @@ def test_a_stage_that_raises_while_it_is_released_leaves_the_other_stages_alone(
     assert any("raised in on_stop" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.parametrize("kind", ["map_async", "from_async_iterable", "future"])
+def test_a_stream_that_waits_for_a_coroutine_at_the_shutdown_says_so(kind):
+    # the system's loop cancels its coroutines first: the stream failed with CancelledError, and a task that awaited it seemed cancelled
+    began = threading.Event()
+
+    async def waits(_=None):
+        began.set()
+        await asyncio.sleep(3_600)
+
+    async def numbers():
+        yield await waits()
+
+    with ActorSystem("waiting") as system:
+        source = {
+            "map_async": lambda: Source.single(1).map_async(1, waits),
+            "from_async_iterable": lambda: Source.from_async_iterable(numbers()),
+            "future": lambda: Source.future(waits()),
+        }[kind]()
+        future = source.run_with(Sink.ignore(), system)
+        assert began.wait(10)
+    with pytest.raises(AbruptTermination):
+        future.result(5)
+
+
 def test_a_program_may_end_while_streams_run_and_says_so_once():
     program = """
 from streamactors import Source, Sink
