@@ -171,6 +171,12 @@ def test_two_owners_of_the_positions_of_one_source_are_refused() -> None:
         chain(stage(0, owns_positions="the group"), reader(owns_positions="the sink"))
 
 
+def test_the_error_of_two_owners_names_the_source_and_no_stage_that_marks_its_own_results() -> None:
+    stages = [stage(1, 2, marks_own_results=True), stage(0), reader(owns_positions="a"), reader(owns_positions="b")]
+    with pytest.raises(BuildError, match="the positions of 'stage 1' would have 2 owners"):
+        plan(stages, [((1, 0), (0, 0)), ((0, 0), (2, 0)), ((0, 1), (3, 0))])
+
+
 def test_a_stream_of_sources_is_not_split_before_they_are_opened() -> None:
     def split(*between: Any, ways: set[tuple[int, int]] | None = None) -> MarkPlan:
         stages = [stage(0, hands_out=True), *between, stage(1, 2, ways), reader(), reader()]
