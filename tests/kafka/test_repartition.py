@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer as BareConsumer
@@ -14,6 +16,7 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, ProducerSettings, Subscriptions
 from streamactors.kafka.between import topic_upkeep
+from streamactors.kafka.between.repartition import repartitioned
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.settings import ClientSettings
 from streamactors.windows import State
@@ -67,6 +70,25 @@ def test_state_on_disk_holds_what_is_counted_by_a_new_key(cluster, settings, sys
     control.is_shutdown.result(30)
     databases = {each.name for each in (tmp_path / settings.group_id / "letters-store").iterdir()}
     assert databases == {str(partition) for partition in range(PARTITIONS)}
+
+
+def test_the_source_that_reads_the_topic_has_the_users_settings():
+    # It had those for the broker, and state= and commit_interval_ms; the others had no effect behind key_by, and nothing said so.
+    asked = []
+
+    def reading_between(name, settings, subscription):
+        asked.append(settings)
+        raise NotImplementedError
+
+    given = ConsumerSettings(
+        "localhost:1", "rows", revoke_timeout_ms=1, max_in_flight=7, poll_interval_ms=3, discover=lambda: "localhost:2"
+    )
+    stage = SimpleNamespace(plan=SimpleNamespace(settings=given), reading_between=reading_between)
+    with pytest.raises(NotImplementedError):
+        repartitioned(stage, str, "letters", bounded=True)
+    (settings,) = asked
+    own = {"group_id": "rows-letters-repartition", "auto_offset_reset": "earliest"}
+    assert settings == replace(given, **own, properties={"isolation.level": "read_committed"})
 
 
 def test_a_run_that_fails_writes_each_row_under_its_new_key_once(cluster, settings, transactional, read_all):

@@ -53,13 +53,13 @@ def repartitioned(
     rows. Otherwise, and when the stream is stopped before its end, reading stops at once and goes on there after a restart."""
     settings = input_.plan.settings
     topic = f"{settings.group_id}-{node}-repartition"
-    reading = ConsumerSettings(
-        settings.bootstrap_servers,
-        topic,
-        "earliest",
+    reading = replace(
+        settings,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        reset_protection=None,  # records that were processed are deleted from the topic
         properties={**settings.properties, "isolation.level": "read_committed"},
     )
-    reading = replace(reading, commit_interval_ms=settings.commit_interval_ms, state=settings.state)
     rows = TopicRows("key_by", topic, "msgpack", "msgpack")
 
     def write(record: Any) -> ProducerRecord:
