@@ -54,13 +54,16 @@ def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int
     windows = logging.getLogger("streamactors.windows")
     level = windows.level
     windows.setLevel(logging.ERROR)  # late flights are the point here, not a warning
-    try:
-        if cluster:
-            from streamactors.demo.killing.cluster_demo import run_cluster_demo
+    code = _run(cluster, into, speed)
+    windows.setLevel(level)  # not behind Ctrl-C: streams run on until the process ends
+    return code
 
-            return 0 if run_cluster_demo(into) else 1
-        from streamactors.demo.main import run_demo
 
-        return 0 if run_demo(into, speed) else 1
-    finally:
-        windows.setLevel(level)
+def _run(cluster: bool, into: Path, speed: int | None) -> int:
+    if cluster:
+        from streamactors.demo.killing.cluster_demo import run_cluster_demo
+
+        return 0 if run_cluster_demo(into) else 1
+    from streamactors.demo.main import run_demo
+
+    return 0 if run_demo(into, speed) else 1
