@@ -18,9 +18,10 @@ from streamactors.demo.killing.crash import Moment
 from streamactors.demo.steps import STEPS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
-OF_A_BUSY_MACHINE = re.compile(
-    r"Spark has not started after \d+ s|\d+ streams? (was|were) still running when the process ended"
+ALLOWED = re.compile(
+    r"Spark has not started after \d+ s|\d+ streams? (was|were) still running when the process ended|by-hour: \d+ late rows dropped so far"
 )
+"""What a busy machine may say at Ctrl-C, and the logs of Spark's workers."""
 
 
 def streamactors(*arguments, **options):
@@ -73,7 +74,7 @@ def test_ctrl_c_leaves_no_process_and_the_next_run_goes_on(tmp_path, step):
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=120)
-    told = [line for line in err.splitlines() if line and not OF_A_BUSY_MACHINE.match(line)]
+    told = [line for line in err.splitlines() if line and not ALLOWED.match(line)]
     assert (process.returncode, told) == (130, [])
     broker = folder.read_run()["broker"]
     with pytest.raises(ProcessLookupError):

@@ -163,7 +163,12 @@ def play(
         words = [each.format(s=cluster.servers, c=cluster.controller, **files) for each in arguments.split()]
         said = comparable(jvm.run(tool, *words))
         give_up = time.monotonic() + PATIENCE_S
-        while name in wanted and said != wanted[name] and "--describe" in words and time.monotonic() < give_up:
+        while (
+            name in wanted
+            and said != wanted[name]
+            and not {"--describe", "--verify"}.isdisjoint(words)
+            and time.monotonic() < give_up
+        ):
             said = comparable(jvm.run(tool, *words))
         return said
 

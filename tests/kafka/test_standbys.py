@@ -21,7 +21,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.reads import StoreRequest, UnknownStore
-from tests.kafka._windows import produce, windows_settings  # noqa: F401  # fixtures
+from tests.kafka._windows import changelog_of, produce, windows_settings  # noqa: F401  # fixtures
 from tests.kafka.test_queries import free_port
 from tests.kafka.test_state_on_disk import entries_read, sums
 
@@ -57,7 +57,13 @@ def test_a_task_is_taken_over_warm_where_a_standby_is(
 
     if standbys:  # each half in the other instance, to the end of its changelog
         with MetadataClient(settings) as metadata:
-            wait_for(lambda: len(copied()) == 2 and metadata.end_offsets(copied()) == copied())
+            try:
+                wait_for(lambda: len(copied()) == 2 and metadata.end_offsets(copied()) == copied())
+            except AssertionError:
+                changelog = changelog_of(settings, "sums-store")
+                ends = metadata.end_offsets([TopicPartition(changelog, number) for number in range(2)])
+                owned = [(control.snapshot()["partitions"], done.done()) for _, control, done in running]
+                raise AssertionError(f"copied {copied()} of {ends}; instances own {owned}") from None
     entries_read(caplog)
     system, control, done = running.pop(0)
     control.shutdown().result(30)
