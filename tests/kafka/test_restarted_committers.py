@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from threading import Event
+
 from streamactors import Broadcast, Flow, GraphDSL, RestartSettings, RestartSource, Sink
 from streamactors.kafka import Committer, CommitterSettings, Consumer, Subscriptions
 
@@ -43,3 +46,41 @@ def test_a_committer_whose_branch_has_enough_holds_no_position_back(settings, sy
     (control,) = g.to_runnable().run(system)
     wait_for(lambda: committed(topic) == {0: 20})
     control.shutdown().result(30)
+
+
+def test_a_committer_that_is_cancelled_by_a_failure_holds_its_positions_back(settings, system, topic_with, committed):
+    """What its branch has not done would be counted as done by the other branch, which has dropped it."""
+    topic, gates = topic_with("cut-off", [b"%d" % i for i in range(20)]), {6: Future(), 10: Future()}
+    reached = Event()
+
+    def work(message):
+        done, gate = Future(), gates.get(message.record.offset)
+        if message.record.offset == 10:
+            reached.set()
+        if gate is None:
+            done.set_result(message.offset)
+        else:
+            gate.add_done_callback(lambda _: done.set_result(message.offset))
+        return done
+
+    def fail_late(batch):
+        if gates[6].done():
+            raise ValueError("behind the Committer")
+        return batch
+
+    with GraphDSL() as g:
+        source, fan = (
+            g.add(Consumer.committable_source(settings, Subscriptions.topics(topic)), keep=True),
+            g.add(Broadcast(2)),
+        )
+        source >> fan
+        even = g.add(Flow.filter(lambda message: message.record.offset % 2 == 0).map_async(16, work))
+        fan >> even >> g.add(Committer.flow(QUICK).map(fail_late)) >> g.add(Sink.ignore(), keep=True)
+        odd = g.add(Flow.filter(lambda message: message.record.offset % 2).map(lambda message: message.offset))
+        fan >> odd >> g.add(Committer.sink(QUICK))
+    control, failed = g.to_runnable().run(system)
+    assert reached.wait(30)
+    gates[6].set_result(None)
+    assert isinstance(failed.exception(30), ValueError)
+    control.shutdown().result(30)
+    assert committed(topic) == {0: 10}

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks.marks import BLURS, Mark, merge_newer
@@ -70,6 +71,7 @@ class CommitterLogic(FlowLogic):
         self._flushes: deque[_Flush] = deque()
         self._completing = False
         self._gathers = False  # the elements are GatheredOffsets
+        self._cut_off = False  # a stage behind this one has failed
         self._drain: Callable[[None], None] = lambda _: None
 
     def bind(self) -> None:
@@ -190,8 +192,12 @@ class CommitterLogic(FlowLogic):
         self._flush()  # a restart need not repeat what was done before the failure
         self.fail_stage(error)
 
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        self._cut_off = not isinstance(cause, NonFailureCancellation)
+        super().on_cancel(out, cause)
+
     def on_stop(self) -> None:
-        if self.failure is None:
+        if self.failure is None and not self._cut_off:
             self._routes.progress.sink_ended(self)
         elif self.inside:  # in a RestartSource: what this Committer has not done comes again
             self._routes.progress.forget(self)
