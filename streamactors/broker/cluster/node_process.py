@@ -38,6 +38,7 @@ class NodeProcess:
         self._arguments = arguments
         self._protocol = protocol  # the protocol of the listener for clients and brokers, and the name of that listener
         self._child: ChildBroker | None = None
+        self._starting: ChildBroker | None = None  # not ready yet: it can be told nothing
         self._paused = False
 
     @property
@@ -58,7 +59,7 @@ class NodeProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process exists. It can end by itself, for example when its disk is full."""
+        """Whether the process exists and has been ready. It can end by itself, for example when its disk is full."""
         return self._child is not None and self._child.exit_code is None
 
     @property
@@ -82,25 +83,29 @@ class NodeProcess:
         """Start the process with these cut and slow links, without waiting for it. Raises BrokerStartError if it runs."""
         if self.alive:
             raise BrokerStartError(f"node {self.node_id} is running already")
+        if self._starting is not None:
+            raise BrokerStartError(f"node {self.node_id} is being started already")
         if self._child is not None:
             self.kill()
         listen = [f"{self._protocol}://{self.address}"]
         if self.controller_port is not None:
             listen.append(f"CONTROLLER://{HOST}:{self.controller_port}")
         own = {**self._arguments, "listen": listen, "data": str(self.folder), "links": links}
-        self._child = ChildBroker(own, wait=False)
+        self._starting = ChildBroker(own, wait=False)
 
     def await_ready(self) -> None:
         """Return when the launched process serves clients. Raises BrokerStartError when it cannot; then the node is down."""
+        child = self._starting
+        assert child is not None
         try:
-            self.child.await_ready()
-        except BaseException:
-            self._child = None
-            raise
+            child.await_ready()
+        finally:
+            self._starting = None
+        self._child = child
 
     def abandon(self) -> None:
         """End a process whose start another thread may wait for; that thread gets the error."""
-        if (child := self._child) is not None:
+        if (child := self._starting) is not None:
             child.abandon()
 
     def kill(self) -> None:
