@@ -252,7 +252,7 @@ def test_a_token_bucket_never_gives_more_than_rate_and_capacity():
         now += bucket.offer(1, now)
         assert given <= 5 + now / 10.0 + 1e-6
     assert now == pytest.approx((1_000 - 5) * 10.0)
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="at least 0, got -1"):
         bucket.offer(-1, now)
 
 
