@@ -50,6 +50,23 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"tests ran in random order; the same order again: pytest --randomly-seed={seed}")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def patient_probes() -> Iterator[None]:
+    """A probe without a limit of its own waits longer than 3 s: it shares two cores with other tests."""
+    from streamactors.clock import timeout_s
+    from streamactors.testing.signals import DEFAULT_TIMEOUT, Signals
+
+    limit_s, default_s = Signals._limit_s, timeout_s(DEFAULT_TIMEOUT)
+
+    def patient(signals: Signals, timeout: Any) -> float:
+        has_none = timeout is None and signals._timeout_s == default_s
+        return limit_s(signals, 30.0 if has_none else timeout)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Signals, "_limit_s", patient)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forgotten_clients_end_with_their_module() -> Iterator[None]:
     """Collect producers that a test has dropped in a reference cycle. They would call their stopped broker, and log it, for the rest of the run."""
