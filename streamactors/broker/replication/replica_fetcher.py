@@ -14,7 +14,6 @@ from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer, ChannelClosed, ChannelRefused
 from streamactors.broker.network.outgoing.opening import Address
-from streamactors.broker.records.batch import iter_batches
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
     AskedFetch,
@@ -301,10 +300,7 @@ class ReplicaFetcher:
     def _extend(self, partition: HostedPartition, action: Extend, records: bytes | None) -> None:
         log, wall_ms = partition.log, self._node.clock.wall_ms()
         if records:
-            first = next(iter_batches(memoryview(records)), None) if log.log_start_offset == log.end_offset else None
-            if first is not None and first.base_offset < log.end_offset <= first.last_offset:
-                # Deleted records moved the leader's log start into a batch -> this empty log began there -> the leader sends the whole batch.
-                log.truncation.truncate_fully_and_start_at(first.base_offset, wall_ms)
+            log.truncation.begin_with(memoryview(records), wall_ms)
             log.append_as_follower(memoryview(records), wall_ms)
             if log.end_offset - log.recovery_point >= log.config.flush_messages:
                 self._flush(partition)

@@ -55,8 +55,9 @@ class Api:
 
     `refuse` returns the answer with one error for everything asked; without `refuse` the answer is the code in the response's
     `error_code`. `decode` and `encode` replace the general codec. `here` is the part of the check that needs the client's connection: a
-    broker makes it before it forwards a request to the controller. `refused_here` looks at the decoded request. `alone`: the next request of
-    the connection waits for the answer, because it may ask for what this one writes; Apache Kafka has all requests wait."""
+    broker makes it before it forwards a request to the controller. `refused_here` looks at the decoded request. `alone`: the
+    connection serves no other request until this one is answered, because the next request may read what this one writes. In Apache Kafka
+    every request is served alone."""
 
     key: int
     versions: tuple[int, int]

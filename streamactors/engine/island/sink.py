@@ -89,10 +89,6 @@ class SinkLogic(Logic):
         if self.inside or isinstance(error, AbruptTermination):
             return None
         interpreter = self.interpreter
-        if not interpreter.island.run.system.running and _is_cancellation(error):
-            return (
-                None  # the end of the system cancels coroutines -> their stages fail -> only then it stops the streams
-            )
         graph = " -> ".join(logic.name for logic in interpreter.logics)
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
         text = (
@@ -113,10 +109,3 @@ class SinkLogic(Logic):
         super().stop()
         self.future.stop_stream = None
         del self.future  # a future that nobody else holds is collected now, and its failure logged
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    from asyncio import CancelledError as OfTask  # a program without coroutines does not load asyncio
-    from concurrent.futures import CancelledError as OfFuture
-
-    return isinstance(error, (OfTask, OfFuture))

@@ -354,10 +354,10 @@ class StreamConsumer:
         finally:
             # This object and its callbacks in librdkafka's client refer to each other. The collector would free them late, and a process
             # cannot have more than about 1,000 clients that are not freed.
-            self._client = _ClosedClient(self._settings.bootstrap_servers)
+            self._client = _ClosedConsumer(self._settings.bootstrap_servers)
 
 
-class _ClosedClient:
+class _ClosedConsumer:
     """Replaces the client of a closed consumer."""
 
     def __init__(self, bootstrap_servers: str) -> None:

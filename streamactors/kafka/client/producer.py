@@ -24,7 +24,7 @@ from streamactors.clock import SECONDS_FROM, SECONDS_TO
 from streamactors.kafka.client.bounded_call import bounded
 from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
-from streamactors.kafka.client.diagnosis.delivery_errors import ClosedClient
+from streamactors.kafka.client.diagnosis.delivery_errors import ClosedProducer
 from streamactors.kafka.client.diagnosis.producer_errors import REFUSALS, ProducerErrors
 from streamactors.kafka.client.producer_rest import ProducerRest
 from streamactors.kafka.errors import ProducerFailed, RecordError
@@ -143,7 +143,7 @@ class StreamProducer:
         finally:
             self._dispatcher.stop()
             # librdkafka's client ends with the last reference to it; the traceback of an error may keep this object for long
-            self._client = self.produce = ClosedClient(self.settings.bootstrap_servers)
+            self._client = self.produce = ClosedProducer(self.settings.bootstrap_servers)
             self.rest.end()
 
     # ── sending ───────────────────────────────────────────────────────────────────────────────────────────────────

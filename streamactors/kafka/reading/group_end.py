@@ -76,9 +76,8 @@ class GroupEnd:
         if behind != self._behind:
             self._behind, self._rest_is_empty = behind, None
             self.close()
-        elif (
-            behind and self._rest_is_empty is None
-        ):  # the group commits no more: behind a marker of a transaction nobody does
+        elif behind and self._rest_is_empty is None:
+            # The group has committed nothing since the last check. Markers of transactions may be all that is left: nobody commits behind them.
             self._rest_is_empty = self._look(behind, ends)
         return not behind or bool(self._rest_is_empty)
 

@@ -111,9 +111,7 @@ class _ExpandLogic(FlowLogic):
     def on_push(self, in_: Connection) -> None:
         asked = self.out.asked
         if self._initial and asked:
-            self.on_pull(
-                self.out
-            )  # demand and an element have come, and `on_push` is called first; `on_pull` has the element shown again
+            self.on_pull(self.out)  # demand came together with the element; `on_pull` has the element shown again
             return
         limit = self._pace.limit
         chunk = in_.grab(asked if asked < limit else limit)

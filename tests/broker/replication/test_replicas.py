@@ -180,43 +180,6 @@ def test_a_follower_of_another_epoch_or_registration_is_refused(tmp_path: Path) 
                 assert (got.current_leader.leader_id == 1) == (expected is ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def test_a_log_outside_the_range_of_the_leader_begins_where_the_leader_does(tmp_path: Path) -> None:
-    with Pair(tmp_path) as pair:
-        live = pair.brokers[2]
-        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
-        pair.elect(1, (1,))
-        for number in range(5):
-            produce(pair, 1, f"v{number}".encode())
-        leader = pair.partition(1).log
-        leader.roll(0)
-        leader.trim.advance_log_start(4, 0)
-        pair.brokers[1].on_data_plane(lambda: None)
-        follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
-        live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
-        live.on_data_plane(follower.start)
-        pair.elect(1, (1,))
-        pair.until(lambda: pair.ends(2) == (5, 5))
-        assert pair.partition(2).log_start_offset == 4
-
-
-def test_a_follower_begins_in_the_middle_of_a_batch_where_records_of_it_were_deleted(tmp_path: Path) -> None:
-    # The records before offset 2 of a batch of five were deleted -> a new follower began at offset 2 -> the leader sent the whole batch, which
-    # begins at 0 -> the follower refused it, at each fetch again. It never came into the ISR.
-    with Pair(tmp_path) as pair:
-        live = pair.brokers[2]
-        live.on_data_plane(live.replicas.stop)  # type: ignore[attr-defined]
-        pair.elect(1, (1,))
-        assert produce(pair, 1, *(b"v%d" % number for number in range(5))) is ErrorCode.NONE
-        assert pair.partition(1).log.trim.delete_records(2, 0) == 2
-        follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
-        live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
-        live.on_data_plane(follower.start)
-        pair.elect(1, (1,))
-        pair.until(lambda: pair.ends(2) == (5, 5))
-        assert pair.partition(2).log_start_offset == 2
-        assert pair.content(1) == pair.content(2)
-
-
 def listed(pair: Pair, broker: int, timestamp: int, version: int = 5, isolation: int = 0) -> tuple[ErrorCode, int]:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
     body = {
@@ -335,20 +298,6 @@ def test_the_kernel_takes_a_fetch_of_a_follower_at_once_and_those_of_clients_as_
             connections = pair.brokers[1].node.processor.connections.values()
             sizes = sorted(each.socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) for each in connections)
     assert sizes == [2 * (64 << 10), 2 * (512 << 10)]  # Linux doubles what it is asked for
-
-
-def test_records_are_deleted_by_the_leader_and_a_follower_follows_it(tmp_path: Path) -> None:
-    # A follower cut its own log and answered that the records were deleted. The leader kept them.
-    asked = {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": 2}]}], "timeout_ms": 1_000}
-    with Pair(tmp_path) as pair:
-        for value in (b"a", b"b", b"c"):
-            assert produce(pair, 1, value) is ErrorCode.NONE
-        pair.until(lambda: pair.ends(2) == (3, 3))
-        for broker, expected in ((2, (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)), (1, (ErrorCode.NONE, 2))):
-            with pair.brokers[broker].client() as client:
-                got: Any = client.call(21, 2, asked).topics[0].partitions[0]
-            assert (got.error_code, got.low_watermark) == expected
-        pair.until(lambda: pair.partition(2).log_start_offset == 2)
 
 
 def test_a_partition_that_goes_while_the_range_of_its_leader_is_asked_for_does_not_end_the_copying(

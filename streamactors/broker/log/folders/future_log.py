@@ -103,9 +103,7 @@ class FutureLog:
                 data = piece.read()
         except OffsetOutOfRange:
             return 1  # retention or a truncation came between
-        base_offset = int.from_bytes(data[:8], "big", signed=True) if data else end
-        if base_offset < future.end_offset:  # the log starts in the middle of a batch
-            future.truncation.truncate_fully_and_start_at(base_offset, now_ms)
+        future.truncation.begin_with(memoryview(data), now_ms)
         with current.lock:
             if current.generation != generation:
                 return 1  # a truncation may have changed what was read

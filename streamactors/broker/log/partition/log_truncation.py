@@ -12,6 +12,7 @@ from streamactors.broker.log.producers.producer_replay import load_producers
 from streamactors.broker.log.producers.producer_snapshot import snapshot_offsets
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import snapshot_path
+from streamactors.broker.records.batch import iter_batches
 
 
 class LogTruncation:
@@ -65,6 +66,16 @@ class LogTruncation:
         """Remove everything. The empty log begins at the offset. Raises StorageError."""
         with self._log.lock:
             self._start_over(offset, now_ms)
+
+    def begin_with(self, records: memoryview, now_ms: int) -> None:
+        """If the log is empty and begins inside the first of these batches, have it begin where the batch does. Raises StorageError.
+
+        Deleted records move the start of a log into a batch. A copy of the log begins at this offset and is sent the whole batch."""
+        log = self._log
+        with log.lock:
+            first = next(iter_batches(records), None) if log.log_start_offset == log.end_offset else None
+            if first is not None and first.base_offset < log.end_offset <= first.last_offset:
+                self._start_over(first.base_offset, now_ms)
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         log, files = self._log, self._log.segment_list

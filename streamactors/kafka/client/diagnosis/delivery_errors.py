@@ -106,7 +106,7 @@ def producer_failed(error: Any, who: str) -> ProducerFailed:
     return kind(f"{who}: {cause.str()} ({cause.name()}){LOST_ID if cause.code() in OLD_EPOCH else ''}")
 
 
-class ClosedClient:
+class ClosedProducer:
     """Replaces the client of a closed producer: no record is in flight, and none can be sent."""
 
     def __init__(self, bootstrap_servers: str) -> None:
