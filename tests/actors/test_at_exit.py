@@ -58,7 +58,7 @@ def test_a_script_that_ends_while_a_stream_runs_is_warned():
 
 @pytest.mark.parametrize("source", ["range(3).map_async(2, forever)", "from_async_iterable(waiting())"])
 def test_a_coroutine_that_the_end_cancels_is_no_failure_of_its_stream(source):
-    # the warning had a second one behind it: a stream has failed and nobody has read its result: CancelledError
+    # behind the warning of a running stream came a second one of the same stream: a stream has failed … CancelledError
     code, _, said = script(COROUTINE, source)
     assert code == 0
     assert "1 stream was still running" in said

@@ -288,7 +288,7 @@ def test_a_folder_in_use_by_another_broker(tmp_path: Path) -> None:
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    # it was told of the voters in a folder that the user had never seen, with the path three times
+    # the error named the voters in a folder below the file, which the user had never seen, and repeated the path three times
     assert f"cannot use the data folder {file}: Not a directory; choose another" in fails("--data", str(file))
 
 

@@ -86,7 +86,7 @@ SOURCES_THAT_FAIL = pytest.mark.parametrize(
 
 @SOURCES_THAT_FAIL
 def test_a_decider_that_raises_is_named_with_what_it_was_asked_about(source):
-    # its KeyError came alone: neither the decider nor the error of the element were told
+    # the error was the KeyError alone: it named neither the decider nor the error of the element
     def decide(error):
         raise KeyError(type(error).__name__)
 

@@ -31,7 +31,7 @@ def test_a_coroutine_runs_and_its_result_or_error_comes_back(actor_system):
 @pytest.mark.parametrize("raised", [SystemExit(3), KeyboardInterrupt()])
 def test_a_coroutine_that_raises_system_exit_ends_neither_the_loop_nor_its_thread(raised):
     # asyncio lets SystemExit and KeyboardInterrupt through its loop: the thread of the system's loop ended -> the stream of that
-    # coroutine waited for ever, and every other stream with coroutines failed with "Event loop is closed"
+    # coroutine did not end, and every other stream with coroutines failed with "Event loop is closed"
     async def leaving():
         raise raised
 

@@ -1,4 +1,4 @@
-"""What a Committer gathers when a partition is revoked: the revocation waits for what is in flight."""
+"""Committers when a partition is revoked: they acknowledge the offsets of their batch at once, because the revocation waits for records in flight."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Broker:
         self.assigned: dict[Any, int] = {}
         self.settings: Any = None
         self.closed = threading.Event()
-        self.failed: list[Exception] = []  # what the run was told
+        self.failed: list[Exception] = []  # the errors that the run got
 
     def consumer(self, settings: ConsumerSettings) -> Any:
         self.settings = settings

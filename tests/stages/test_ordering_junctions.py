@@ -137,7 +137,7 @@ def test_merge_latest_emits_lists_once_all_inputs_have_had_an_element(system):
 @pytest.mark.parametrize("size", [1, 2, 8])
 def test_merge_latest_completes_without_a_result_when_an_input_has_no_element(system, empty, size):
     # one input completed without an element -> no result could come any more, and the second element of each other input was
-    # never taken: the stream stood still for ever
+    # never taken, and the stream did not end
     inputs: list[Any] = [(range(5), size), (range(3), 1)]
     inputs.insert(empty, ([], 1))
     assert joined(ZipLatest(3, eager_complete=False), inputs, system) == []
