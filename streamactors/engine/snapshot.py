@@ -135,11 +135,10 @@ def snapshot_of(run: Run) -> GraphSnapshot:
             ports = (len(logic.inlets), len(logic.outlets))
             stages.append(StageSnapshot(len(stages), logic.name, island, _said(logic), open_in, open_out, busy, ports))
 
-    with run._lock:
-        islands = list(run.islands)
-    ticks = sum(logic.busy_ticks for island in islands for logic in list(island.interpreter.logics))
-    for number, island in enumerate(islands):
-        for logic in list(island.interpreter.logics):
+    interpreters = run.interpreters()
+    ticks = sum(logic.busy_ticks for interpreter in interpreters for logic in list(interpreter.logics))
+    for number, interpreter in enumerate(interpreters):
+        for logic in list(interpreter.logics):
             if not logic.stopped:
                 for inlet in list(logic.inlets):
                     if inlet.producer.stopped and not inlet.in_closed:
@@ -154,9 +153,12 @@ def snapshot_of(run: Run) -> GraphSnapshot:
             connections.append(shot)
             waits += _waits(connection, shot)
     for logic, number in numbers.items():
-        if isinstance(logic, BoundaryOutLogic) and logic.peer in numbers:
-            connections.append(_boundary(logic, number, numbers[logic.peer]))
-            waits += _waits_at_boundary(logic, number, numbers[logic.peer])
+        if not isinstance(logic, BoundaryOutLogic):
+            continue
+        peer = getattr(logic, "peer", None)  # a half that ends just now has none
+        if peer is not None and peer in numbers:
+            connections.append(_boundary(logic, peer, number, numbers[peer]))
+            waits += _waits_at_boundary(logic, peer, number, numbers[peer])
     marks = [
         MarkWait(numbers[sink], done, silent_ms)
         for sink, (done, silent_ms) in run.progress.waiting_for().items()
@@ -191,14 +193,12 @@ def _waits(c: Connection, shot: ConnectionSnapshot) -> list[Wait]:
     return [Wait(shot.source, shot.target, "demand")]
 
 
-def _boundary(logic: BoundaryOutLogic, source: int, target: int) -> ConnectionSnapshot:
-    peer: BoundaryInLogic = logic.peer
+def _boundary(logic: BoundaryOutLogic, peer: BoundaryInLogic, source: int, target: int) -> ConnectionSnapshot:
     into = logic.inlets[0]
     return ConnectionSnapshot(source, target, "boundary", _granted(peer), peer.held, into.elements, into.chunks)
 
 
-def _waits_at_boundary(logic: BoundaryOutLogic, source: int, target: int) -> list[Wait]:
-    peer = logic.peer
+def _waits_at_boundary(logic: BoundaryOutLogic, peer: BoundaryInLogic, source: int, target: int) -> list[Wait]:
     if peer.held:
         return [Wait(source, target, "room")] if not logic._credit else []
     return [Wait(target, source, "elements")] if _granted(peer) else [Wait(source, target, "demand")]

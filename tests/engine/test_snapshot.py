@@ -7,7 +7,11 @@ import threading
 import pytest
 
 from streamactors import Broadcast, Flow, GraphDSL, Keep, Merge, RunnableGraph, Sink, Source
+from streamactors.engine import snapshot
+from streamactors.engine.island.boundary import BoundaryOutLogic
+from streamactors.engine.island.run import runs_of
 from streamactors.engine.snapshot import Wait, snapshots
+from streamactors.engine.stalls import diagnosis
 from streamactors.testing import TestSink, TestSource
 from tests.actors.eventually import eventually
 
@@ -33,6 +37,36 @@ def test_without_demand_everybody_waits_for_the_sink(actor_system):
         (1, 2, "open", 0, 0, 0),
     ]
     assert shot.waits == (Wait(0, 1, "demand"), Wait(1, 2, "demand"))
+    sink.cancel()
+
+
+def test_a_part_that_ends_while_it_is_looked_at_is_left_out(actor_system, monkeypatch):
+    # AttributeError: 'BoundaryOutLogic' object has no attribute 'peer'
+    _, sink = run_probes(actor_system, Flow.map(str).async_boundary())
+    sink.ensure_subscription()
+    (run,) = runs_of(actor_system)
+    said, kept = snapshot._said, []
+
+    def ends(logic):
+        if isinstance(logic, BoundaryOutLogic):
+            kept.append((logic, logic.peer))
+            del logic.peer
+        return said(logic)
+
+    monkeypatch.setattr(snapshot, "_said", ends)
+    assert len(shot_of(actor_system).stages) == 5
+    ((half, peer),) = kept
+    half.peer = peer
+    island = run.islands[0]
+    interpreter = island.interpreter
+    del island.interpreter
+    try:
+        assert 0 < len(shot_of(actor_system).stages) < 5
+        assert diagnosis.diagnose(run) is not None
+        assert diagnosis._blocked(run) is None
+        assert diagnosis._paused(run) == ()
+    finally:
+        island.interpreter = interpreter
     sink.cancel()
 
 

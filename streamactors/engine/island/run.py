@@ -170,6 +170,13 @@ class Run:
         known = self.source_of.get(logic)
         return None if known is None else known[0]
 
+    def interpreters(self) -> list[Any]:
+        """Return the interpreters of the islands that have not ended. Any thread."""
+        with self._lock:
+            islands = list(self.islands)
+        found = [getattr(island, "interpreter", None) for island in islands]  # an island that ends just now has none
+        return [each for each in found if each is not None]
+
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def island_ended(self, island: IslandOfRun) -> None:

@@ -91,8 +91,7 @@ def end_of_waits(shot: GraphSnapshot) -> tuple[Cause | None, tuple[str, ...]]:
 
 
 def _paused(run: Run) -> tuple[str, ...]:
-    with run._lock:
-        logics = [logic for island in run.islands for logic in island.interpreter.logics]
+    logics = [logic for interpreter in run.interpreters() for logic in list(interpreter.logics)]
     return tuple(sorted({name for logic in logics for name in getattr(logic, "paused", ())}))
 
 
@@ -111,8 +110,7 @@ def _cycle(waits: dict[int, set[int]]) -> list[int]:
 
 def _blocked(run: Run) -> tuple[str, str] | None:
     """Return the stage that is inside user code, and the Python stack there."""
-    with run._lock:
-        interpreters = {id(island.interpreter): island.interpreter for island in run.islands}
+    interpreters = {id(each): each for each in run.interpreters()}
     for frame in list(sys._current_frames().values()):
         found = _inside(frame, interpreters)
         if found is not None:

@@ -8,7 +8,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamactors.clock import Duration, duration_ms
 from streamactors.engine.island.run import Run, runs_of
@@ -112,14 +112,9 @@ class Watchdog:
 
 def _moves(run: Run) -> Iterator[int]:
     """Yield counters that change whenever something moves in a run."""
-    with run._lock:
-        islands = list(run.islands)
-    yield -len(islands)
-    for island in islands:
-        try:
-            interpreter: Any = island.interpreter
-        except AttributeError:  # it ends just now
-            continue
+    interpreters = run.interpreters()
+    yield -len(interpreters)
+    for interpreter in interpreters:
         yield interpreter.slice_no
         for logic in list(interpreter.logics):
             for inlet in list(logic.inlets):
