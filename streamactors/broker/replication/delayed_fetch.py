@@ -81,7 +81,9 @@ class DelayedFetch(DelayedOperation):
         return self.force_complete() if size is None or size > 0 else False
 
     def on_complete(self) -> None:
-        self._done()
+        done = self._done
+        del self._done  # it refers to this operation: only the garbage collector would free the two
+        done()
 
     def _available(self, partition: HostedPartition, wanted: Wanted) -> int | None:
         """Return the bytes that a read would return now, None if it would return an error."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.replication.delayed_fetch import DelayedFetch
 from streamactors.clock import VirtualClock
 from tests.broker.apis.fetching import (  # noqa: F401  # fixtures
     fetched,
@@ -30,6 +32,25 @@ def test_a_fetch_waits_for_records(broker: LiveBroker, client: WireClient, topic
         values = fill(producer, topic, 1)
         assert values_of(client.receive()[1].responses[0].partitions[0].records) == values
         assert waiting(broker) == 0
+
+
+def test_a_fetch_that_has_waited_leaves_nothing_to_the_garbage_collector(
+    broker: LiveBroker, client: WireClient, topic: str
+) -> None:
+    # 28 objects a request: at 1,000 requests a second the collector stopped the broker for 10 ms every two seconds.
+    gc.disable()
+    try:
+        with broker.client() as producer:
+            for offset in range(5):
+                client.send(1, 12, fetch_body(topic=topic, max_wait_ms=60_000, offset=offset))
+                wait_until(lambda: waiting(broker) == 1)
+                fill(producer, topic, 1)
+                client.receive()
+        broker.on_data_plane(lambda: None)
+        left = [each for each in gc.get_objects() if isinstance(each, DelayedFetch)]
+        assert not any(partition.topic == topic for each in left for partition in each._by_partition)
+    finally:
+        gc.enable()
 
 
 def test_a_fetch_of_many_partitions_is_woken_by_any_of_them(broker: LiveBroker, client: WireClient, topic: str) -> None:
