@@ -42,16 +42,17 @@ class Stage:
 class Log:
     """A changelog that writes down what it is to write, and answers when the test says so."""
 
-    def __init__(self, *, marks_first: bool) -> None:
+    def __init__(self, *, marks_first: bool, waits_for_sinks: bool) -> None:
         self.marks_first = marks_first
+        self.waits_for_sinks = waits_for_sinks
         self.written: list[tuple[PositionMark, bool]] = []  # (mark, they are the last)
 
     def write(self, changes: Sequence[Any], mark: PositionMark, ended: bool) -> None:
         self.written.append((mark.copy(), ended))
 
 
-def kept(*, marks_first: bool = True) -> tuple[Keeper, Stage, Log]:
-    log, stage = Log(marks_first=marks_first), Stage()
+def kept(*, marks_first: bool = True, waits_for_sinks: bool = False) -> tuple[Keeper, Stage, Log]:
+    log, stage = Log(marks_first=marks_first, waits_for_sinks=waits_for_sinks), Stage()
 
     def opened(keeper: Keeper, topics: Mapping[str, str], make_task: Any) -> Log:
         return log
@@ -111,7 +112,7 @@ def test_in_a_transaction_a_cut_goes_on_to_a_further_mark_before_anything_is_com
 
 def test_a_cut_with_results_that_stem_from_no_row_has_a_mark_of_its_own_behind_them() -> None:
     """Silence closes a window -> the sinks have done each position before -> only another mark tells that they have done the result."""
-    keeper, stage, log = kept()
+    keeper, stage, log = kept(waits_for_sinks=True)
     keeper.position(at(1))
     for gives, own in (
         (False, {}),
@@ -128,12 +129,11 @@ def test_a_cut_with_results_that_stem_from_no_row_has_a_mark_of_its_own_behind_t
     assert len(log.written) == 4
 
 
-def test_where_offsets_are_committed_by_hand_no_mark_but_positions_is_put_behind_results() -> None:
-    """The mark passes when the entries are acknowledged, and no sink is waited for."""
-    keeper, stage, log = kept(marks_first=False)
+def test_in_a_transaction_no_mark_but_positions_is_put_behind_results() -> None:
+    """The transaction commits the positions of its mark, and has the results, too."""
+    keeper, stage, log = kept()
     keeper.position(at(1))
     keeper.gave()
     keeper.cut({})
-    keeper.committed()
     assert log.written == [(at(1), False)]
     assert stage.marks == [at(1)]

@@ -7,10 +7,9 @@ results so far. Unlike a sink, the stage does not hold its input meanwhile: rows
 In a transaction the mark of a stop passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
 Without a transaction the mark also passes at once where the source counts what is done: the entries are written when the sinks have done the
 mark, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the
-positions ahead of the state. Where offsets are committed by hand, the mark waits for the entries.
-
-Results that stem from no row (silence has closed their windows, or the wall clock has called a processor) are emitted behind positions that the
-sinks may have done. So a mark that passes at once has an entry of the stage's own, `OwnResults`, which the sinks report like a position.
+positions ahead of the state. Results that stem from no row (silence has closed their windows) are emitted behind positions that the sinks may have
+done. So the mark of their stop has an entry of the stage's own, `OwnResults`, which the sinks report like a position. Where offsets are committed
+by hand, the mark waits for the entries.
 
 Owner: the stage's island; `cut`, `committed`, `handed_over`, `restored` and `failed` may be called from any thread."""
 
@@ -204,10 +203,11 @@ class Keeper:
         at = self.standing.stop()
         self._hurried = False
         self.stage.turns.go_on()
-        if changelog.marks_first:
+        if changelog.waits_for_sinks:
             at = at | self._own_mark()
-            self.stage.put_mark(at)  # an empty one too: parts behind this stage stop at it
         self._gave = False
+        if changelog.marks_first:
+            self.stage.put_mark(at)  # an empty one too: parts behind this stage stop at it
         tasks = self.stage.tasks
         changes = [(partition, tasks.changes(partition)) for partition in tasks.tasks]
         self._untouched = True

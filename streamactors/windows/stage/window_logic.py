@@ -280,15 +280,11 @@ class WindowLogic(Logic):
         if results:
             if self._keeper is not None:
                 self._keeper.touched()
-            self._put_own(results)
+                self._keeper.gave()
+            self._put(results)
             passed = self.turns.passed
             if self._keeper is None and key in passed and (not self.turns or self.turns.is_exact):
                 self.put_mark({key: passed[key]})
-
-    def _put_own(self, results: list[Any]) -> None:
-        if results and self._keeper is not None:
-            self._keeper.gave()
-        self._put(results)
 
     # ── processors that are called by the wall clock ──────────────────────────────────────────────────────────────
 
@@ -297,7 +293,7 @@ class WindowLogic(Logic):
         due = []
         try:
             for task in self.tasks.tasks.values():
-                self._put_own(task.start())
+                self._put(task.start())
                 at = task.wall_due_ms()
                 if at is not None:
                     due.append(at)
@@ -314,7 +310,7 @@ class WindowLogic(Logic):
             self._keeper.touched()
         try:
             for task in self.tasks.tasks.values():
-                self._put_own(task.wall_clock(self._wall_ms()))
+                self._put(task.wall_clock(self._wall_ms()))
         except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
             self._failure = error
         self.drain()

@@ -99,6 +99,9 @@ class Changelog(Protocol):
     marks_first: bool
     """True: a mark passes before the entries as of this mark are committed, and counts as done when they are."""
 
+    waits_for_sinks: bool
+    """True: entries are written when the sinks behind the stage have done the mark."""
+
     def restore(self, partitions: Sequence[Any]) -> None:
         """Read the entries of these partitions (as marks name them); then `restored` or `failed`."""
 

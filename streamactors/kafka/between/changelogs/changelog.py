@@ -128,6 +128,7 @@ class ChangelogInTransaction(_KafkaChangelog):
     """Entries in the run's transaction."""
 
     marks_first = True
+    waits_for_sinks = False  # the transaction has the results, too
 
     def __init__(
         self,
@@ -218,7 +219,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
     ) -> None:
         """`progress`: of a run whose positions are committed when every sink has done them; None: offsets are committed by hand."""
         super().__init__(application, keeper, topics, state, leave)
-        self.marks_first = progress is not None
+        self.marks_first = self.waits_for_sinks = progress is not None
         self._progress = progress
         self._behind = logics_behind(keeper.stage)
         if progress is not None:
