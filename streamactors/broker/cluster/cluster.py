@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from streamactors.broker.cluster.arguments import check_arguments, check_port
 from streamactors.broker.cluster.control import ClusterControl, one_broker_only
-from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.errors import BrokerStartError, ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from streamactors.broker.cluster.acl import Acl
@@ -224,9 +224,16 @@ class Cluster(ClusterControl):
 
         running = self._started()
         replicas = -1 if replication_factor is None else replication_factor
-        create_topic(running.local_address, name, partitions, config or {}, self._door(), replicas)
-        if self._brokers > 1:
-            self._several().await_topic(name)
+        several = self._several() if self._brokers > 1 else None
+        is_new = several is not None and not several.has_topic(name)
+        try:
+            create_topic(running.local_address, name, partitions, config or {}, self._door(), replicas)
+        except Refusal as refusal:
+            # The controller changed before it answered. The broker asked the next one, and that one has the topic.
+            if not is_new or refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        if several is not None:
+            several.await_topic(name)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic if it exists."""

@@ -288,6 +288,10 @@ class SeveralBrokers:
             timeout_s,
         )
 
+    def has_topic(self, topic: str) -> bool:
+        """Return whether a live broker knows a topic."""
+        return topic in self._view.topics()
+
     def await_topic(self, topic: str) -> None:
         """Wait until every live broker knows a topic."""
         for each in self._views():

@@ -7,14 +7,15 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
 
-from streamactors.broker import Cluster
+from streamactors.broker import Cluster, wire_request
 from streamactors.broker.cluster.acked import AckedRecordsDiffer
 from streamactors.broker.cluster.view import View
-from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.wire_request import call
@@ -34,6 +35,20 @@ def running() -> Iterator[Cluster]:
 def three(running: Cluster) -> Cluster:
     running.reset()
     return running
+
+
+def test_a_topic_whose_creation_is_asked_for_twice_is_created(three: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The controller created the topic and gave its leadership up before it answered, and the broker asked the next controller.
+    genuine = wire_request.create_topic
+
+    def twice(*arguments: Any) -> None:
+        genuine(*arguments)
+        genuine(*arguments)
+
+    monkeypatch.setattr(wire_request, "create_topic", twice)
+    three.create_topic("twice")
+    with pytest.raises(Refusal, match="'twice' already exists"):
+        three.create_topic("twice")
 
 
 class Load:
