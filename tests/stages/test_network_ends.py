@@ -74,7 +74,7 @@ class Written:
 
 @pytest.mark.parametrize(("stopped", "ends"), [(True, ["closed"]), (False, ["reset", "closed"])])
 def test_a_connection_whose_stream_has_ended_well_is_not_reset_by_the_end_of_the_loop(stopped, ends):
-    # The stream ends -> the loop is told to release the connection -> the system ends, and the loop cancels that before it has begun.
+    # The stream ends, and schedules a coroutine that closes its connection -> the system ends -> the loop cancels the coroutine before it runs.
     logic, writer = DuplexLogic(None), Written()
     logic._loop, logic._writer, logic.stopped = SimpleNamespace(closings={logic._break_off}), writer, stopped
     asyncio.run(logic._break_off())

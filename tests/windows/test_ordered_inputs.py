@@ -16,7 +16,7 @@ from streamactors.kafka.between.changelogs.changelog_provider import ChangelogPr
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import Record, RecordContext, TimeWindows, compile
 from streamactors.windows.definitions.duration import Duration
-from streamactors.windows.stage.head_time import FAR_AHEAD, NO_LIMIT, HeadTimeOrder
+from streamactors.windows.stage.head_time import FAR_AHEAD, HeadTimeOrder
 from streamactors.windows.stage.stage import WindowStage
 from tests.stages.harness import Bench
 
@@ -148,83 +148,6 @@ def test_an_input_whose_rows_are_filtered_away_lets_go_what_was_held_by_then(tim
         bench.cancel()
 
 
-def test_an_input_that_is_far_ahead_is_to_be_held_back() -> None:
-    order = HeadTimeOrder(["a", "b"], 0, NO_LIMIT)
-    order.add("a", [Record("a", 1, at) for at in range(FAR_AHEAD)])
-    assert order.far_ahead([]) == []
-    order.add("a", [Record("a", 1, FAR_AHEAD)])
-    assert order.far_ahead([]) == ["a"]
-    assert order.take(0) == []
-    order.add("b", [Record("b", 1, FAR_AHEAD // 2)])
-    assert len(order.take(0)) == FAR_AHEAD // 2 + 2
-    assert order.far_ahead([]) == []
-    assert order.far_ahead(["a"]) == []
-
-
-def test_rows_before_a_target_go_in_order_and_no_further() -> None:
-    order = HeadTimeOrder([], 0)
-    for name in ("a", "b"):
-        order.begin(name, 1)
-    order.add("a", [row("a", at, offset) for offset, at in enumerate([1, 4, 9])])
-    order.add("b", [row("b", at, offset) for offset, at in enumerate([2, 3])])
-    assert order.holds_before({"a": (1, 2), "b": (1, 1)})
-    assert [each.timestamp for each in order.take_before({"a": (1, 2), "b": (1, 1)}, 10)] == [1, 2, 4]
-    assert not order.holds_before({"a": (1, 2), "b": (1, 1)})
-    assert order.positions() is None or order.positions() == {"a": (1, 2), "b": (1, 1)}
-
-
-def two_ordered() -> HeadTimeOrder:
-    order = HeadTimeOrder([], 0)
-    for name in ("a", "b"):
-        order.begin(name, 1)
-    return order
-
-
-def test_rows_before_a_target_wait_for_those_that_are_on_their_way() -> None:
-    """Another computation has had them -> the run stops behind them -> they come here later than rows they are older than."""
-    order, target = two_ordered(), {"a": (1, 2), "b": (1, 2)}
-    order.add("a", [row("a", 1, 0), row("a", 4, 1)])
-    order.silent("b")
-    assert order.take_before(target, 10) == []
-    order.add("b", [row("b", 2, 0)])
-    assert [each.timestamp for each in order.take_before(target, 10)] == [1, 2]
-    order.mark("b", (1, 1))
-    assert order.take_before(target, 10) == []
-    order.mark("b", (1, 2))  # the one between was filtered away
-    assert [each.timestamp for each in order.take_before(target, 10)] == [4]
-
-
-def test_what_is_being_taken_away_goes_no_further_than_to_meet_the_others() -> None:
-    order = two_ordered()
-    for name in ("a", "b"):
-        order.add(name, [row(name, at, at) for at in range(4)])
-        order.mark(name, (1, 4))
-    assert len(order.take(0, 3)) == 3
-    order.leave("a")
-    order.leave("b")
-    assert order.take(0) == []
-    assert [order.stand(name) for name in ("a", "b")] == [(1, 2), (1, 1)]
-    assert len(order.take_before({"a": (1, 2), "b": (1, 4)}, 10)) == 3
-    order.pass_marks({})
-    assert order.positions() == {"a": (1, 2), "b": (1, 4)}
-    order.mark("b", (1, 6))  # without rows, behind where all stand
-    order.pass_marks({})
-    assert order.stand("b") == (1, 4)
-    order.pass_marks({"b": (1, 6)})
-    assert order.stand("b") == (1, 6)
-
-
-def test_rows_before_a_target_do_not_wait_for_what_cannot_come() -> None:
-    order, target = two_ordered(), {"a": (2, 1), "b": (1, 2)}
-    order.begin("a", 2)
-    order.add("a", [row("a", 1, 0)])
-    assert order.take_before(target, 10) == []
-    assert [each.timestamp for each in order.take_before(target, 10, wait=False)] == [1]
-    order.add("a", [row("a", 4, 1)])
-    order.begin("b", 2)  # of its former epoch nothing comes any more
-    assert [each.timestamp for each in order.take_before({**target, "a": (2, 2)}, 10)] == [4]
-
-
 @pytest.mark.parametrize("signal", [Idle(RIGHT), EndOfInput(RIGHT), Revoked(RIGHT)], ids=lambda s: type(s).__name__)
 def test_T_4_an_input_known_to_be_silent_is_not_waited_for(timeless: ActorSystem, signal: Any) -> None:
     with Bench(timeless, stage()) as bench:
@@ -280,13 +203,6 @@ def test_a_second_source_of_a_topic_lets_go_the_rows_of_its_own_task(timeless: A
         send(bench, RIGHT, 4, 6)
         assert [x for x in seen(bench) if isinstance(x, int)] == [7, 4, 5]
         bench.cancel()
-
-
-def test_too_many_rows_held_end_the_wait() -> None:
-    order = HeadTimeOrder(["a", "b"], 1_000, most_rows=3)
-    order.add("a", [Record("a", 1, at) for at in range(5)])
-    assert [each.timestamp for each in order.take(0)] == [0, 1]
-    assert order.size == 3
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

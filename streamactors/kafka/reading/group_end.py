@@ -77,7 +77,8 @@ class GroupEnd:
             self._behind, self._rest_is_empty = behind, None
             self.close()
         elif behind and self._rest_is_empty is None:
-            # The group has committed nothing since the last check. Markers of transactions may be all that is left: nobody commits behind them.
+            # The group has committed nothing since the last check. Perhaps only transaction markers are left: a consumer that has read
+            # the last record commits the offset before the marker.
             self._rest_is_empty = self._look(behind, ends)
         return not behind or bool(self._rest_is_empty)
 

@@ -201,7 +201,8 @@ def test_a_voter_that_lost_its_disk_elects_nobody(tmp_path: Path, monkeypatch: p
     genuine = RaftState.voted
 
     def voted(state: RaftState, voter: int, answer: VoteAnswer, now_ms: float) -> list[Effect]:
-        answers.append(answer)  # not `state._refused`: 1 may name 2 as the leader, and then 3 asks nobody for a while
+        # `state._refused` may stay empty: node 1 names node 2 as the leader, and node 3 follows node 2 again until its fetch times out.
+        answers.append(answer)
         return genuine(state, voter, answer, now_ms)
 
     with Growing(tmp_path, roles="controller") as cluster:

@@ -1,0 +1,89 @@
+"""The order of rows by head timestamp, without a stage: what goes first, what is waited for, and which input is far ahead."""
+
+from __future__ import annotations
+
+from streamactors.windows import Record
+from streamactors.windows.stage.head_time import FAR_AHEAD, NO_LIMIT, HeadTimeOrder
+from tests.windows.test_ordered_inputs import row
+
+
+def two_ordered() -> HeadTimeOrder:
+    order = HeadTimeOrder([], 0)
+    for name in ("a", "b"):
+        order.begin(name, 1)
+    return order
+
+
+def test_an_input_that_is_far_ahead_is_to_be_held_back() -> None:
+    order = HeadTimeOrder(["a", "b"], 0, NO_LIMIT)
+    order.add("a", [Record("a", 1, at) for at in range(FAR_AHEAD)])
+    assert order.far_ahead([]) == []
+    order.add("a", [Record("a", 1, FAR_AHEAD)])
+    assert order.far_ahead([]) == ["a"]
+    assert order.take(0) == []
+    order.add("b", [Record("b", 1, FAR_AHEAD // 2)])
+    assert len(order.take(0)) == FAR_AHEAD // 2 + 2
+    assert order.far_ahead([]) == []
+    assert order.far_ahead(["a"]) == []
+
+
+def test_rows_before_a_target_go_in_order_and_no_further() -> None:
+    order = two_ordered()
+    order.add("a", [row("a", at, offset) for offset, at in enumerate([1, 4, 9])])
+    order.add("b", [row("b", at, offset) for offset, at in enumerate([2, 3])])
+    assert order.holds_before({"a": (1, 2), "b": (1, 1)})
+    assert [each.timestamp for each in order.take_before({"a": (1, 2), "b": (1, 1)}, 10)] == [1, 2, 4]
+    assert not order.holds_before({"a": (1, 2), "b": (1, 1)})
+    assert order.positions() is None  # no mark has come behind these rows
+
+
+def test_rows_before_a_target_wait_for_those_that_are_on_their_way() -> None:
+    """Another computation has had them -> the run stops behind them -> they come here later than rows they are older than."""
+    order, target = two_ordered(), {"a": (1, 2), "b": (1, 2)}
+    order.add("a", [row("a", 1, 0), row("a", 4, 1)])
+    order.silent("b")
+    assert order.take_before(target, 10) == []
+    order.add("b", [row("b", 2, 0)])
+    assert [each.timestamp for each in order.take_before(target, 10)] == [1, 2]
+    order.mark("b", (1, 1))
+    assert order.take_before(target, 10) == []
+    order.mark("b", (1, 2))  # the one between was filtered away
+    assert [each.timestamp for each in order.take_before(target, 10)] == [4]
+
+
+def test_what_is_being_taken_away_goes_no_further_than_to_meet_the_others() -> None:
+    order = two_ordered()
+    for name in ("a", "b"):
+        order.add(name, [row(name, at, at) for at in range(4)])
+        order.mark(name, (1, 4))
+    assert len(order.take(0, 3)) == 3
+    order.leave("a")
+    order.leave("b")
+    assert order.take(0) == []
+    assert [order.stand(name) for name in ("a", "b")] == [(1, 2), (1, 1)]
+    assert len(order.take_before({"a": (1, 2), "b": (1, 4)}, 10)) == 3
+    order.pass_marks({})
+    assert order.positions() == {"a": (1, 2), "b": (1, 4)}
+    order.mark("b", (1, 6))  # without rows, behind where all stand
+    order.pass_marks({})
+    assert order.stand("b") == (1, 4)
+    order.pass_marks({"b": (1, 6)})
+    assert order.stand("b") == (1, 6)
+
+
+def test_rows_before_a_target_do_not_wait_for_what_cannot_come() -> None:
+    order, target = two_ordered(), {"a": (2, 1), "b": (1, 2)}
+    order.begin("a", 2)
+    order.add("a", [row("a", 1, 0)])
+    assert order.take_before(target, 10) == []
+    assert [each.timestamp for each in order.take_before(target, 10, wait=False)] == [1]
+    order.add("a", [row("a", 4, 1)])
+    order.begin("b", 2)  # of its former epoch nothing comes any more
+    assert [each.timestamp for each in order.take_before({**target, "a": (2, 2)}, 10)] == [4]
+
+
+def test_too_many_rows_held_end_the_wait() -> None:
+    order = HeadTimeOrder(["a", "b"], 1_000, most_rows=3)
+    order.add("a", [Record("a", 1, at) for at in range(5)])
+    assert [each.timestamp for each in order.take(0)] == [0, 1]
+    assert order.size == 3
