@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
-from streamactors.kafka import ConsumerSettings, ProducerSettings
+from streamactors.kafka import ConsumerSettings, MetadataClient, ProducerSettings
 from streamactors.kafka.client import connection
 from streamactors.kafka.client.consumer import StreamConsumer
 from tests.bare_clients import IN_ORDER, TO_THE_END
@@ -80,6 +80,17 @@ def committed(settings):
         found = consumer.committed([TopicPartition(topic, i) for i in range(partitions)], timeout=10)
         consumer.close()
         return {p.partition: p.offset for p in found}
+
+    return look
+
+
+@pytest.fixture
+def committed_of(cluster):
+    """Return the committed offset of partition 0 of a topic, of the group with the topic's name; -1 if there is none."""
+
+    def look(topic):
+        with MetadataClient(ConsumerSettings(cluster.bootstrap_servers, topic)) as client:
+            return client.committed([(topic, 0)]).get((topic, 0), -1)
 
     return look
 

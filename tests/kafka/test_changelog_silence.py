@@ -302,12 +302,3 @@ def kinds(steps: list[Step]):
 
 def settings_of(cluster, group):
     return ConsumerSettings(cluster.bootstrap_servers, group, "earliest", commit_interval_ms=20, poll_interval_ms=5)
-
-
-@pytest.fixture
-def committed_of(cluster):
-    def look(topic):
-        with MetadataClient(ConsumerSettings(cluster.bootstrap_servers, topic)) as client:
-            return client.committed([(topic, 0)]).get((topic, 0), -1)
-
-    return look

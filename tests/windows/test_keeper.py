@@ -86,6 +86,34 @@ def test_a_cut_asked_for_while_the_last_entries_are_written_does_not_keep_the_ru
     assert keeper.finished
 
 
+def test_at_the_end_the_last_mark_passes_although_an_earlier_stop_waits() -> None:
+    """A stage further down keeps an element until its input ends -> its sink does not reach the mark of the stop."""
+    keeper, stage, log = kept(waits_for_sinks=True)
+    keeper.position(at(1))
+    keeper.cut({})
+    keeper.position(at(2))
+    keeper.gave()
+    assert not keeper.gives_nothing_more
+    keeper.complete()
+    last = at(2) | {(OwnResults(7), 0): (1, 1)}
+    assert (stage.marks, keeper.gives_nothing_more, keeper.finished) == ([at(1), last], True, False)
+    assert log.written == [(at(1), False)]
+    keeper.committed()
+    assert (stage.marks, keeper.finished) == ([at(1), last], False)
+    assert log.written == [(at(1), False), (last, True)]
+    keeper.committed()
+    assert keeper.finished
+
+
+def test_at_the_end_too_marks_wait_for_the_entries_where_offsets_are_committed_by_hand() -> None:
+    keeper, stage, _ = kept(marks_first=False)
+    keeper.position(at(1))
+    keeper.complete()
+    assert (stage.marks, keeper.gives_nothing_more) == ([], False)
+    keeper.committed()
+    assert (stage.marks, keeper.finished) == ([at(1)], True)
+
+
 def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> None:
     """Behind other windows each mark is a cut; the commit interval asks for one besides."""
     keeper, stage, log = kept(marks_first=False)

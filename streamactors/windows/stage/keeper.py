@@ -11,6 +11,9 @@ positions ahead of the state. Results that stem from no row (silence has closed 
 done. So the mark of their stop has an entry of the stage's own, `OwnResults`, which the sinks report like a position. Where offsets are committed
 by hand, the mark waits for the entries.
 
+When the input has ended, the last mark passes although an earlier stop waits, and the stage completes its outlets behind it: a stage further down may
+keep elements until its input ends, and the stop may wait for their results. The stage itself ends when its last entries are written.
+
 Owner: the stage's island; `cut`, `committed`, `handed_over`, `restored` and `failed` may be called from any thread."""
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ class Keeper:
         self._task_of = stage.ids.of_input
         self.standing = PartState(stage.in_.carries)
         self.finished = False
+        self.gives_nothing_more = False
         self._changelog: Changelog | None = None
         self._waiting: Assigned | None = None  # the partition whose state is being read
         self._reading: set[Any] = set()
@@ -62,6 +66,7 @@ class Keeper:
         self._untouched = True  # no row was taken since the last stop
         self._gave = False  # results that stem from no row were emitted since the last stop
         self._own_marks = 0
+        self._last_mark: PositionMark | None = None  # it has passed at the end, while an earlier stop waits
         self._reads: list[Callable[[], Callable[[], None]]] = []
         self._answers: list[Callable[[], None]] = []  # of reads of the state that is being committed
         self._restored: dict[Any, WindowTask] = {}
@@ -195,6 +200,10 @@ class Keeper:
         """The input has ended and its last results are out: write the rest, once the entries before are committed."""
         self.standing.end()
         self._try_to_stop()
+        if self._changelog is not None and self._changelog.marks_first:
+            if not self.standing.has_given_all:
+                self._last_mark = self._put_mark(self.standing.at)
+            self.gives_nothing_more = True
 
     def _try_to_stop(self) -> None:
         changelog = self._changelog
@@ -203,17 +212,25 @@ class Keeper:
         at = self.standing.stop()
         self._hurried = False
         self.stage.turns.go_on()
-        if changelog.waits_for_sinks:
-            at = at | self._own_mark()
-        self._gave = False
-        if changelog.marks_first:
-            self.stage.put_mark(at)  # an empty one too: parts behind this stage stop at it
+        if self._last_mark is not None:
+            at = self._last_mark
+        elif changelog.marks_first:
+            at = self._put_mark(at)
         tasks = self.stage.tasks
         changes = [(partition, tasks.changes(partition)) for partition in tasks.tasks]
         self._untouched = True
         reads, self._reads = self._reads, []
         self._answers += [read() for read in reads]
         changelog.write(changes, at, self.standing.has_given_all)
+
+    def _put_mark(self, at: PositionMark) -> PositionMark:
+        """Let a mark pass behind the results so far, an empty one too: parts behind this stage stop at it. Return the mark as it passes."""
+        assert self._changelog is not None
+        if self._changelog.waits_for_sinks:
+            at = at | self._own_mark()
+        self._gave = False
+        self.stage.put_mark(at)
+        return at
 
     def _own_mark(self) -> PositionMark:
         """Return a mark for the results that stem from no row. The sinks may have done every position before these results were emitted."""

@@ -187,15 +187,25 @@ class WindowLogic(Logic):
         if self._failure is not None:
             self.fail_stage(self._failure)
             return
-        keeper = self._keeper
         self.in_.release()
         if self.completing:
-            if not self.turns.held and (keeper is None or keeper.finished):
-                self.complete_stage()
+            self._try_to_end()
             return
         demand = self._demand()
         if demand:
             self.in_.want(max(min(demand, max(self._pace.window, self._rows_together)), self._to_hold))
+
+    def _try_to_end(self) -> None:
+        """End, if no row is held and the state is written. If only the state is missing, downstream ends before."""
+        keeper = self._keeper
+        if self.turns.held:
+            return
+        if keeper is None or keeper.finished:
+            self.complete_stage()
+        elif keeper.gives_nothing_more:
+            self.keep_going = True
+            for out in self.outlets:
+                out.complete()
 
     def hand_out(self) -> None:
         """Emit waiting results up to the demand."""
@@ -359,8 +369,8 @@ class WindowLogic(Logic):
 
     def on_timer(self, key: object) -> None:
         """Check whether the input has been silent long enough. An input without demand does not count as silent."""
-        if self.has_failed:
-            return  # the results before the failure wait for demand, and nothing else comes
+        if self.has_failed or self._ending:
+            return  # the last results wait for demand, and nothing else comes
         if key == "held":
             self.drain()
             return

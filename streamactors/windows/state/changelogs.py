@@ -48,6 +48,9 @@ class Tasks(Protocol):
 class StateKeeper(CutPart, Protocol):
     """A windowed stage as its changelog sees it: a part of the cut, whose state is restored. Any thread."""
 
+    gives_nothing_more: bool
+    """True when its input has ended, and the last mark has passed behind the last results."""
+
     @property
     def stage(self) -> RunningStage:
         """The stage."""

@@ -12,6 +12,7 @@ Owner: the windowed stage's keeper."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ from streamactors.kafka.writing.deliveries import Slot
 from streamactors.windows.operators.task_ids import partition_of
 from streamactors.windows.state.changelogs import StandbyCopy, StateKeeper
 from streamactors.windows.state.store_log import Change
+
+_log = logging.getLogger("streamactors.kafka")
 
 
 class _KafkaChangelog:
@@ -225,7 +228,6 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
         if progress is not None:
             progress.add_sink(keeper.stage, keeper.carried)  # a position is done when its entries are written, too
         self._interval_ms = settings.commit_interval_ms
-        self._patience_ms = settings.revoke_timeout_ms  # at the end, where a reader may never ask again
         self._timer: Any = None
         self._producer = StreamProducer(producer_beside(settings))
         self._producer.start().add_done_callback(lambda future: self._on_started(future.exception()))
@@ -248,23 +250,12 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
 
     def write(self, changes: Sequence[tuple[Any, list[Change]]], at: PositionMark, ended: bool) -> None:
         tasks = self._keeper.tasks
-        written = False
 
         def write() -> None:
-            nonlocal written
-            if written:
-                return
-            written = True
             # a partition was taken away meanwhile -> its next owner has read its state, and reads the rows of this cut again
             ours = self._keeper.tasks
             kept = [(number, entries) for number, entries in changes if ours.get(number) is tasks[number]]
             self._write(self._records(kept), [number for number, _ in kept], at, ended)
-
-        def fail(error: BaseException) -> None:
-            nonlocal written
-            if not written:
-                written = True
-                self._keeper.failed(error)
 
         if self._progress is None:
             self._producer.call(write)
@@ -273,10 +264,8 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
             at,
             lambda: self._producer.call(write),
             among=self._may_lose_results,
-            failed=lambda error: self._producer.call(fail, error),
+            failed=self._keeper.failed,
         )
-        if ended:
-            self._producer.call(self._producer.later, self._patience_ms, write)
 
     def _may_lose_results(self, sink: object) -> bool:
         """True for a sink behind the windows, unless it is done only at its end, as a fold is: before that it has no results to lose."""
@@ -296,6 +285,10 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
             if lost is not None:
                 raise self._producer.not_delivered(records[0], lost)
         except Exception as error:  # noqa: BLE001  # the stage hears of it
+            if self._keeper.gives_nothing_more:  # the sinks have ended, and none can fail with it
+                _log.error(
+                    "%s; the stream has ended, and the next run reads the rows since the last commit again", error
+                )
             self._keeper.failed(error)
             return
         ends = {key: slots[key][None].offset() + 1 for key in last}
