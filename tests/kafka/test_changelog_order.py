@@ -204,7 +204,7 @@ def in_a_transaction() -> Any:
     calls: list[Any] = []
     log: Any = object.__new__(ChangelogInTransaction)
     log.calls = calls
-    log._cuts = []
+    log._cuts, log._given, log._owed = [], [], []
     log._keeper = SimpleNamespace(handed_over=lambda: calls.append(("handed over",)))
     log._records = lambda changes: [entries for _, entries in changes]
     log._state = SimpleNamespace(
@@ -220,6 +220,10 @@ def in_a_transaction() -> Any:
         on_reached=lambda keeper, at, *, ended: calls.append(("reached", at, ended)),
         draining=lambda: calls.append(("draining",)),
         leave=lambda keeper, error, *, finished: calls.append(("leave", error, finished)),
+        offsets=SimpleNamespace(
+            owe=lambda inputs: calls.append(("owe", inputs)) or "revoked" not in inputs,
+            paid=lambda inputs: calls.append(("paid", inputs)),
+        ),
     )
     return log
 
@@ -241,6 +245,24 @@ def test_entries_in_a_transaction_are_on_disk_when_it_is_committed() -> None:
     assert log.calls == [("on disk", ["cut of [0]", "cut of [1]"])]
     log.write([(0, ["z"])], "m3", False)
     assert log.calls[1][0] == "when committed", "the next transaction is asked anew"
+
+
+def test_results_that_stem_from_no_row_are_owed_until_the_cut_behind_them_is_committed() -> None:
+    log = in_a_transaction()
+    assert log.may_give({"a": 1})
+    log.write([], "m1", False)
+    (asked,) = [then for name, then in [each for each in log.calls if each[0] == "when committed"]]
+    assert log.may_give({"b": 1})  # behind the cut
+    assert not log.may_give({"revoked": 1})
+    assert log.may_give({"c": 1})
+    log.calls.clear()
+    log.gave_nothing()
+    asked()
+    assert log.calls == [("paid", {"c": 1}), ("paid", {"a": 1}), ("on disk", ["cut of []"])]
+    log.calls.clear()
+    log.write([], "m2", False)
+    log.calls[0][1]()
+    assert ("paid", {"b": 1}) in log.calls
 
 
 def test_a_changelog_leaves_its_transaction_and_reads_on_until_the_last_cut_is_committed() -> None:

@@ -12,6 +12,7 @@ from streamactors.kafka import ProducerSettings
 from streamactors.kafka.errors import ConsumerFailed, ProducerFailed
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.kafka.transactions.offsets import TransactionOffsets
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 
 KEY = TopicPartition("in", 0)
@@ -32,10 +33,13 @@ class Producer:
 
 def committing(producer: Producer, target: dict[Any, Any]) -> Any:
     """The transaction of a run that is about to commit these positions."""
-    transaction: Any = RunTransaction(None)  # type: ignore[arg-type]
+    transaction: Any = RunTransaction(SimpleNamespace(progress=None))  # type: ignore[arg-type]
     transaction.producer = producer
     transaction._settings = ProducerSettings("localhost:9092", transactional_id="tx")
-    transaction._cut = SimpleNamespace(phase=CutPhase.COMMITTING, target=target, committed_at={}, parts=[])
+    transaction._cut = SimpleNamespace(
+        phase=CutPhase.COMMITTING, target=target, committed_at={}, parts=[], settled=lambda: True
+    )
+    transaction.offsets = TransactionOffsets(transaction._cut)
     transaction._on_committed = lambda _: None
     return transaction
 
@@ -51,7 +55,7 @@ def test_a_partition_that_goes_while_the_membership_is_read_fails_the_commit() -
         return "the new one"
 
     transaction = committing(producer, {("source", KEY): (7, 5)})
-    transaction._sources = {"source": (tracker, membership, lambda: None)}
+    transaction.offsets.add("source", tracker, membership, lambda: None)
     with pytest.raises(ProducerFailed, match="in-0 was taken away"):
         transaction._commit()
     assert producer.sent == []
@@ -67,10 +71,8 @@ def test_a_source_whose_consumer_is_not_there_yet_does_not_fail_a_commit() -> No
         raise ConsumerFailed("the consumer is closed; its positions cannot be committed")
 
     transaction = committing(producer, {("source", KEY): (7, 5)})
-    transaction._sources = {
-        "another": (OffsetTracker(), not_there_yet, lambda: None),
-        "source": (tracker, lambda: "the membership", lambda: None),
-    }
+    transaction.offsets.add("another", OffsetTracker(), not_there_yet, lambda: None)
+    transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
     transaction._commit()
     assert producer.sent == [({KEY: 5}, "the membership"), "committed"]
 
@@ -81,9 +83,59 @@ def test_a_source_that_begins_during_a_commit_does_not_fail_it() -> None:
     transaction = committing(producer, {("source", KEY): (7, 5)})
 
     def membership() -> str:
-        transaction._sources["another"] = (OffsetTracker(), membership, lambda: None)
+        transaction.offsets.add("another", OffsetTracker(), membership, lambda: None)
         return "the membership"
 
-    transaction._sources = {"source": (tracker, membership, lambda: None)}
+    transaction.offsets.add("source", tracker, membership, lambda: None)
     transaction._commit()
     assert producer.sent == [({KEY: 5}, "the membership"), "committed"]
+
+
+# ── results that stem from no row ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_commit_of_results_without_a_position_lets_the_broker_check_the_membership() -> None:
+    tracker, producer = OffsetTracker(), Producer()
+    tracker.assigned([KEY], epoch=7)
+    transaction = committing(producer, {})
+    transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
+    assert transaction.offsets.owe({("source", KEY): 7, ("elsewhere", KEY): 3})
+    transaction._commit()
+    assert producer.sent == ["committed"]  # no offset of this assignment is committed yet
+    transaction._cut.committed_at = {("source", KEY): (6, 9)}
+    transaction._commit()
+    transaction._cut.committed_at = {("source", KEY): (7, 5)}
+    transaction._commit()
+    assert producer.sent[1:] == ["committed", ({KEY: 5}, "the membership"), "committed"]
+    transaction.offsets.paid({("source", KEY): 7, ("elsewhere", KEY): 3})
+    transaction._commit()
+    assert producer.sent[4:] == ["committed"]
+
+
+def test_a_partition_that_goes_before_such_results_are_committed_fails_the_commit() -> None:
+    """Its next owner has found the windows open."""
+    for again in (False, True):
+        tracker, producer = OffsetTracker(), Producer()
+        tracker.assigned([KEY], epoch=7)
+        transaction = committing(producer, {})
+        transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
+        assert transaction.offsets.owe({("source", KEY): 7})
+        if again:
+            tracker.assigned([KEY], epoch=8)
+        else:
+            tracker.forget([KEY])
+        with pytest.raises(ProducerFailed, match="in-0 was taken away while results of it"):
+            transaction._commit()
+        assert producer.sent == []
+
+
+def test_no_such_results_are_owed_while_one_of_the_inputs_is_revoked() -> None:
+    trackers = [OffsetTracker(), OffsetTracker()]
+    transaction = committing(Producer(), {})
+    for n, tracker in enumerate(trackers):
+        tracker.assigned([KEY], epoch=n)
+        transaction.offsets.add(n, tracker, lambda: "the membership", lambda: None)
+    trackers[1].revoking([KEY])
+    assert not transaction.offsets.owe({(0, KEY): 0, (1, KEY): 1})
+    assert [tracker.owed() for tracker in trackers] == [{}, {}]
+    assert not transaction.offsets.owe({(0, KEY): 9})  # an assignment that is over

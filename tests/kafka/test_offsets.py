@@ -77,6 +77,37 @@ def test_draining_names_what_is_late():
     assert tracker().drain([KEY], 0) == {KEY}
 
 
+def test_draining_waits_for_results_that_stem_from_no_record_too():
+    t = tracker()
+    t.done(KEY, 1, 10)
+    assert t.owe(KEY, 1)
+    assert t.owed() == {KEY: 1}
+    left = []
+    waiting = threading.Thread(target=lambda: left.append(t.drain([KEY], 60_000)))
+    waiting.start()
+    while t.deliverable(KEY, 1):
+        pass
+    assert not t.owe(KEY, 1), "the next owner gives them"
+    assert t.in_flight() == set()
+    t.paid(KEY, 1)
+    waiting.join(30)
+    assert (left, t.owed()) == ([set()], {})
+    t.forget([KEY])
+    assert t.lost_owed() == set()
+
+
+def test_results_that_stem_from_no_record_are_lost_with_their_partition():
+    for lose in (lambda t: t.forget([KEY]), lambda t: t.assigned([KEY], 2)):
+        t = tracker()
+        assert t.owe(KEY, 1)
+        assert t.drain([KEY], 0) == {KEY}
+        lose(t)
+        assert t.lost_owed() == {KEY}
+        t.paid(KEY, 1)  # an answer that comes late
+        assert not t.owe(KEY, 1)
+        assert t.owed() == {}
+
+
 def test_without_marks_the_highest_of_all_runs_counts():
     t = tracker(gap_aware=False)
     t.acknowledge(KEY, 1, range(3), [7, 4], range(5, 6))

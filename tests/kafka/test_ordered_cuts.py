@@ -26,7 +26,7 @@ class Stopped(Keeper):
 
 
 def transaction_of(*keepers):
-    transaction = RunTransaction(None)
+    transaction = RunTransaction(SimpleNamespace(progress=None))
     for keeper in keepers:
         transaction._cut.add(keeper)
         transaction._keepers.append(keeper)

@@ -274,6 +274,6 @@ def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     control.stop()
     error = done.exception(60)
     assert isinstance(error, ProducerFailed), error
-    assert "back-0 was taken away while records that stem from it were in an open transaction" in str(error)
+    assert "back-0 was taken away while results of it were in an open transaction" in str(error)
     control.is_shutdown.exception(60)
     assert read_all("back-out", 1) == []

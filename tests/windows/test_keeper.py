@@ -42,17 +42,16 @@ class Stage:
 class Log:
     """A changelog that writes down what it is to write, and answers when the test says so."""
 
-    def __init__(self, *, marks_first: bool, waits_for_sinks: bool) -> None:
+    def __init__(self, *, marks_first: bool) -> None:
         self.marks_first = marks_first
-        self.waits_for_sinks = waits_for_sinks
         self.written: list[tuple[PositionMark, bool]] = []  # (mark, they are the last)
 
     def write(self, changes: Sequence[Any], mark: PositionMark, ended: bool) -> None:
         self.written.append((mark.copy(), ended))
 
 
-def kept(*, marks_first: bool = True, waits_for_sinks: bool = False) -> tuple[Keeper, Stage, Log]:
-    log, stage = Log(marks_first=marks_first, waits_for_sinks=waits_for_sinks), Stage()
+def kept(*, marks_first: bool = True) -> tuple[Keeper, Stage, Log]:
+    log, stage = Log(marks_first=marks_first), Stage()
 
     def opened(keeper: Keeper, topics: Mapping[str, str], make_task: Any) -> Log:
         return log
@@ -88,11 +87,11 @@ def test_a_cut_asked_for_while_the_last_entries_are_written_does_not_keep_the_ru
 
 def test_at_the_end_the_last_mark_passes_although_an_earlier_stop_waits() -> None:
     """A stage further down keeps an element until its input ends -> its sink does not reach the mark of the stop."""
-    keeper, stage, log = kept(waits_for_sinks=True)
+    keeper, stage, log = kept()
     keeper.position(at(1))
     keeper.cut({})
     keeper.position(at(2))
-    keeper.gave()
+    keeper.gave(True)
     assert not keeper.gives_nothing_more
     keeper.complete()
     last = at(2) | {(OwnResults(7), 0): (1, 1)}
@@ -140,7 +139,7 @@ def test_in_a_transaction_a_cut_goes_on_to_a_further_mark_before_anything_is_com
 
 def test_a_cut_with_results_that_stem_from_no_row_has_a_mark_of_its_own_behind_them() -> None:
     """Silence closes a window -> the sinks have done each position before -> only another mark tells that they have done the result."""
-    keeper, stage, log = kept(waits_for_sinks=True)
+    keeper, stage, log = kept()
     keeper.position(at(1))
     for gives, own in (
         (False, {}),
@@ -149,7 +148,7 @@ def test_a_cut_with_results_that_stem_from_no_row_has_a_mark_of_its_own_behind_t
         (True, {(OwnResults(7), 0): (1, 2)}),
     ):
         if gives:
-            keeper.gave()
+            keeper.gave(True)
         keeper.cut({})
         keeper.committed()
         assert log.written[-1] == (at(1) | own, False)
@@ -157,11 +156,12 @@ def test_a_cut_with_results_that_stem_from_no_row_has_a_mark_of_its_own_behind_t
     assert len(log.written) == 4
 
 
-def test_in_a_transaction_no_mark_but_positions_is_put_behind_results() -> None:
-    """The transaction commits the positions of its mark, and has the results, too."""
-    keeper, stage, log = kept()
+def test_where_offsets_are_committed_by_hand_no_mark_but_positions_is_put_behind_results() -> None:
+    """The mark passes when the entries are acknowledged, and no sink is waited for."""
+    keeper, stage, log = kept(marks_first=False)
     keeper.position(at(1))
-    keeper.gave()
+    keeper.gave(True)
     keeper.cut({})
+    keeper.committed()
     assert log.written == [(at(1), False)]
     assert stage.marks == [at(1)]

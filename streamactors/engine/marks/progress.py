@@ -127,8 +127,12 @@ class SinkProgress:
 
     def is_behind(self, target: PositionMark, among: Chosen) -> bool:
         """Return whether a chosen sink has not done everything before `target`."""
+        return bool(self.behind(target, among))
+
+    def behind(self, target: PositionMark, among: Chosen) -> list[object]:
+        """Return the chosen sinks that have not done everything before `target`."""
         with self._lock:
-            return self._first_behind(target, among) is not None
+            return [sink for sink, each in self._sinks.items() if among(sink) and each.is_behind(target)]
 
     def when_done(
         self,

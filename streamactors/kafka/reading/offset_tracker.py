@@ -28,6 +28,9 @@ class PartitionProgress:
     committed: int | None = None
     taken_back: int | None = None  # a branch has dropped what lies behind it: other sinks may have done that
     revoking: bool = False
+    owed: int = (
+        0  # results of windows that stem from no record and are not committed: that many times some were emitted
+    )
     in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
     acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
 
@@ -73,6 +76,7 @@ class OffsetTracker:
         self._when_drained: Callable[[], None] | None = None
         self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
+        self._lost_owed: set[TopicPartition] = set()
         self._texts: dict[TopicPartition, dict[int, str]] = {}
         """The metadata that is committed with a position, by position, in order."""
 
@@ -80,6 +84,7 @@ class OffsetTracker:
         """Partitions were assigned; nothing of them is delivered yet."""
         with self._changed:
             for key in keys:
+                self._note_lost(key)
                 self._partitions[key] = PartitionProgress(epoch)
                 self._texts.pop(key, None)
 
@@ -220,9 +225,9 @@ class OffsetTracker:
                     self._partitions[key].revoking = True
 
     def drain(self, keys: Iterable[TopicPartition], timeout_ms: float) -> set[TopicPartition]:
-        """Let no further record of these partitions be delivered, and wait until the records in flight are done.
+        """Let no further record of these partitions be delivered, and wait until the records in flight are done, and the results owed committed.
 
-        Returns the partitions with records in flight at the deadline."""
+        Returns the partitions of which something is missing at the deadline."""
         wanted = list(keys)
         self.revoking(wanted)
         deadline = time.monotonic() + timeout_ms / 1_000
@@ -234,13 +239,49 @@ class OffsetTracker:
                 listener.draining()
             with self._changed:
                 while True:
-                    late = {key for key in wanted if key in self._partitions and self._partitions[key].in_flight}
+                    known = {key: self._partitions[key] for key in wanted if key in self._partitions}
+                    late = {key for key, progress in known.items() if progress.in_flight or progress.owed}
                     left = deadline - time.monotonic()
                     if not late or left <= 0:
                         return late
                     self._changed.wait(left)
         finally:
             self.drains = False
+
+    # ── results that stem from no record: a transaction commits them without a position ───────────────────────────
+
+    def owe(self, key: TopicPartition, epoch: int) -> bool:
+        """Have a revocation of the partition wait until `paid`: results that stem from none of its records are about to be emitted.
+
+        Returns False if this assignment is over or is being revoked: the next owner must emit the results."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is None or progress.revoking:
+                return False
+            progress.owed += 1
+            return True
+
+    def paid(self, key: TopicPartition, epoch: int) -> None:
+        """The results of one `owe` are committed, or there were none."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is not None:
+                progress.owed -= 1
+                self._changed.notify_all()
+
+    def owed(self) -> dict[TopicPartition, int]:
+        """Return the partitions whose results that stem from no record are not committed, with the epochs of their assignments."""
+        with self._changed:
+            return {key: progress.epoch for key, progress in self._partitions.items() if progress.owed}
+
+    def lost_owed(self) -> set[TopicPartition]:
+        """Return the partitions that were taken away before such results were committed: the next owner emits them, too."""
+        with self._changed:
+            return set(self._lost_owed)
+
+    def _note_lost(self, key: TopicPartition) -> None:
+        if key in self._partitions and self._partitions[key].owed:
+            self._lost_owed.add(key)
 
     def tell_of_drains(self, listener: DrainListener) -> None:
         """Tell the listener when a drain begins, as long as the listener lives."""
@@ -259,6 +300,7 @@ class OffsetTracker:
         """Forget partitions that were revoked."""
         with self._changed:
             for key in keys:
+                self._note_lost(key)
                 self._partitions.pop(key, None)
                 self._texts.pop(key, None)
 

@@ -22,7 +22,7 @@ from uuid import uuid4
 from streamactors.engine.island.boundary import logics_behind
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart, CutPhase, CutState, Effect, Release, Settle, Stop
-from streamactors.engine.marks.marks import NOWHERE, Position, PositionMark
+from streamactors.engine.marks.marks import PositionMark
 from streamactors.errors import BuildError
 from streamactors.kafka.client.diagnosis.delivery_errors import StaleMembership
 from streamactors.kafka.client.producer import StreamProducer
@@ -30,7 +30,9 @@ from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ProducerSettings
+from streamactors.kafka.transactions.offsets import TransactionOffsets
 from streamactors.kafka.transactions.ordered_cuts import refuse_other_orders, refuse_to_lose
+from streamactors.kafka.transactions.other_sinks import OtherSinks
 from streamactors.kafka.transactions.writes import TransactionWrites
 from streamactors.windows.state.changelogs import StateKeeper, changelogs_of
 
@@ -55,9 +57,10 @@ class RunTransaction:
         self._cut = CutState()
         self._keepers: list[StateKeeper] = []  # the parts that are no sinks
         self._behind_keepers: set[object] = set()  # stages whose stream ends only when the last cut is committed
-        self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
+        self.offsets = TransactionOffsets(self._cut)
         self._again_until: float | None = None  # how long the transaction is written again after rebalances
         self._timer: Any = None
+        self._others = OtherSinks(run.progress)
         self._lock = threading.Lock()
         self._when_committed: list[Callable[[], None]] = []
         self._when_over: list[Callable[[], None]] = []
@@ -103,7 +106,7 @@ class RunTransaction:
             raise BuildError(
                 "Transactional.source needs a Transactional.sink or .flow in its run, which commits its positions"
             )
-        self._sources[source] = (tracker, group, renew)
+        self.offsets.add(source, tracker, group, renew)
         tracker.tell_of_drains(self)
 
     def commits_any(self, sources: frozenset[Any]) -> bool:
@@ -235,19 +238,22 @@ class RunTransaction:
                     self._settle(target)
 
     def _settle(self, target: PositionMark) -> None:
-        """The sinks beside this transaction must have done the cut first: a crash right after the commit would lose their part.
+        """Wait for the sinks beside this transaction.
 
         A sink that is done only at its end, as a fold is, has no results to lose before. Behind a keeper its end comes only after the commit."""
+        assert self.producer is not None
         behind = set().union(*(part.sinks_behind() for part in self._cut.parts))
         behind |= {sink for sink in self._behind_keepers if getattr(sink, "done_at_end", False)}
-        self._run.progress.when_done(
+        self._others.wait(
+            self.producer,
             target,
+            behind,
             lambda: self.post(self._on_settled),
-            among=lambda sink: sink not in behind,
-            failed=lambda error: self.post(lambda: self._abort(error)),
+            lambda error: self.post(lambda: self._abort(error)),
         )
 
     def _on_settled(self) -> None:
+        self._others.go_on()
         if self._cut.settled():
             self._commit()
 
@@ -263,13 +269,7 @@ class RunTransaction:
                 # The entries of the changelogs are at the broker before the positions are. Positions are added -> the partition moves -> its next
                 # owner reads the changelog, and waits for the positions -> the commit succeeds: entries that are sent now would be missed.
                 producer.flush()
-            for source, (tracker, group, _) in list(self._sources.items()):  # a source may begin meanwhile
-                if not self._positions(source):
-                    continue  # its consumer may not be there yet
-                # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
-                # after the partitions were found to be here, would let the broker take positions that another owner has by now.
-                membership = group()
-                producer.send_offsets(self._moved(source, tracker), membership, timeout_s)
+            self.offsets.send(producer, timeout_s)
             producer.commit(timeout_s)
         except StaleMembership as error:
             now = time.monotonic()
@@ -284,28 +284,6 @@ class RunTransaction:
         self._again_until = None
         self._on_committed(producer)
 
-    def _positions(self, source: object) -> dict[Any, Position]:
-        """Return the positions of a source that this commit moves."""
-        known = self._cut.committed_at
-        return {
-            key[1]: place
-            for key, place in self._cut.target.items()
-            if key[0] == source and place > known.get(key, NOWHERE)
-        }
-
-    def _moved(self, source: object, tracker: OffsetTracker) -> dict[Any, int]:
-        """Return the offsets of these positions. Raises ProducerFailed for a partition that was taken away."""
-        moved = self._positions(source)
-        lost = {str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])}
-        for part in self._cut.parts:
-            lost.update(str(key) for of, key in part.standing.overtaken if of == source)
-        if lost:
-            raise ProducerFailed(
-                f"{', '.join(sorted(lost))} was taken away while records that stem from it were in an open transaction, which is "
-                "aborted: the next owner reads them again; raise revoke_timeout_ms, or commit more often"
-            )
-        return {key: place[1] for key, place in moved.items()}
-
     def _write_again(self, error: StaleMembership) -> None:
         """The group has rebalanced under the transaction: write the same records in a new one."""
         producer, settings = self.producer, self._settings
@@ -315,8 +293,7 @@ class RunTransaction:
         producer.abort(settings.transaction_timeout_ms / 1_000)
         producer.begin()
         self.writes.write_again(producer)
-        for _, _, renew in list(self._sources.values()):
-            renew()
+        self.offsets.renew()
 
     def _on_committed(self, producer: StreamProducer) -> None:
         effects = self._cut.committed()
@@ -374,6 +351,7 @@ class RunTransaction:
         if isinstance(error, ProducerFailed):
             self._look_for_the_cause(self.producer)
         error = self.writes.lost or error
+        self._others.go_on()
         if self._timer is not None:
             self._timer.cancel()
         assert self._settings is not None

@@ -32,9 +32,13 @@ class Inputs:
         self._ended.discard(key)
         return len(inputs) == 1
 
+    def of(self, task: Any) -> frozenset[Key]:
+        """Return the assigned inputs of a task."""
+        return frozenset(self._of_task.get(task, ()))
+
     def beside(self, key: Key) -> frozenset[Key]:
         """Return the assigned inputs of the task that an input belongs to."""
-        return frozenset(self._of_task.get(self._task_of(key[1]), ()))
+        return self.of(self._task_of(key[1]))
 
     def revoked(self, key: Key) -> bool:
         """An input was revoked. Return True if it was the last of its task."""

@@ -7,9 +7,11 @@ results so far. Unlike a sink, the stage does not hold its input meanwhile: rows
 In a transaction the mark of a stop passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
 Without a transaction the mark also passes at once where the source counts what is done: the entries are written when the sinks have done the
 mark, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the
-positions ahead of the state. Results that stem from no row (silence has closed their windows) are emitted behind positions that the sinks may have
-done. So the mark of their stop has an entry of the stage's own, `OwnResults`, which the sinks report like a position. Where offsets are committed
-by hand, the mark waits for the entries.
+positions ahead of the state. Where offsets are committed by hand, the mark waits for the entries.
+
+Results that stem from no row (silence has closed their windows, or the wall clock has called a processor) are emitted behind positions that the sinks
+may have done. So a mark that passes at once has an entry of the stage's own, `OwnResults`, which the sinks report like a position. In a
+transaction their partition is not given away before they are committed, and gives none while it is being revoked (`may_give`).
 
 When the input has ended, the last mark passes although an earlier stop waits, and the stage completes its outlets behind it: a stage further down may
 keep elements until its input ends, and the stop may wait for their results. The stage itself ends when its last entries are written.
@@ -18,13 +20,13 @@ Owner: the stage's island; `cut`, `committed`, `handed_over`, `restored` and `fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Protocol
 
 from streamactors.engine.island.connection import Connection, RunningStage
 from streamactors.engine.island.run import Run
-from streamactors.engine.marks.marks import NOWHERE, Assigned, Mark, PositionMark
+from streamactors.engine.marks.marks import NOWHERE, Assigned, Key, Mark, PositionMark
 from streamactors.engine.marks.part_state import PartStand, PartState
 from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import TaskIds
@@ -66,6 +68,7 @@ class Keeper:
         self._untouched = True  # no row was taken since the last stop
         self._gave = False  # results that stem from no row were emitted since the last stop
         self._own_marks = 0
+        self._epochs: dict[Key, int] = {}  # of the assignments of the inputs
         self._last_mark: PositionMark | None = None  # it has passed at the end, while an earlier stop waits
         self._reads: list[Callable[[], Callable[[], None]]] = []
         self._answers: list[Callable[[], None]] = []  # of reads of the state that is being committed
@@ -169,9 +172,19 @@ class Keeper:
         """The state has changed without a row."""
         self._untouched = False
 
-    def gave(self) -> None:
-        """Results that stem from no row are emitted: no position says when the sinks have done them."""
-        self._gave = True
+    def may_give(self, inputs: Iterable[Key]) -> bool:
+        """Results that stem from no row of these inputs are about to be emitted. False if they must not be: the next owner of an input emits them."""
+        epochs = self._epochs
+        return self._changelog is None or self._changelog.may_give(
+            {key: epochs[key] for key in inputs if key in epochs}
+        )
+
+    def gave(self, results: bool) -> None:
+        """What `may_give` was asked for has happened. With `results` no position says when the sinks have done them."""
+        if results:
+            self._untouched, self._gave = False, True
+        elif self._changelog is not None:
+            self._changelog.gave_nothing()
 
     def pressed(self) -> None:
         """The changes since the last cut fill the memory of a task: ask for the next cut at once. Once per cut."""
@@ -226,8 +239,7 @@ class Keeper:
     def _put_mark(self, at: PositionMark) -> PositionMark:
         """Let a mark pass behind the results so far, an empty one too: parts behind this stage stop at it. Return the mark as it passes."""
         assert self._changelog is not None
-        if self._changelog.waits_for_sinks:
-            at = at | self._own_mark()
+        at = at | self._own_mark()
         self._gave = False
         self.stage.put_mark(at)
         return at
@@ -258,6 +270,10 @@ class Keeper:
         self.stage.drain()
 
     # ── restoring ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def joined(self, signal: Assigned) -> None:
+        """An input is assigned, the first of its task or another one."""
+        self._epochs[signal.key] = signal.epoch
 
     def assigned(self, signal: Assigned) -> None:
         """A partition is assigned: read its state and that of the partitions assigned right behind it; then go on."""

@@ -21,7 +21,17 @@ from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Mark, OwnResults, PositionMark, Revoked, Signal
+from streamactors.engine.marks.marks import (
+    Assigned,
+    EndOfInput,
+    Idle,
+    Key,
+    Mark,
+    OwnResults,
+    PositionMark,
+    Revoked,
+    Signal,
+)
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.errors import StreamActorsError
 from streamactors.stages.bases.marked_queue import MarkedQueue
@@ -40,6 +50,8 @@ from streamactors.windows.state.serdes import Serdes
 log: Final = logging.getLogger(__name__)
 
 HELD_TOGETHER: Final = 1_024
+REVOKING_MS: Final = 100.0
+"""How soon, at the earliest, processors are called again by the wall clock while a partition with due processors is being revoked."""
 
 
 class WindowLogic(Logic):
@@ -60,6 +72,7 @@ class WindowLogic(Logic):
         self._inputs = Inputs(self.ids)
         self.turns = Turns(self, self.intake.max_task_idle_ms, self.ids)
         self._last_input_ms = 0.0
+        self._wall_at_least_ms = 1.0
         self._started = False
 
     def bind(self) -> None:
@@ -167,10 +180,12 @@ class WindowLogic(Logic):
         """Number of rows that may be taken: the smallest demand of the outlets."""
         return min(out.asked for out in self.outlets)
 
-    def _put(self, results: list[Any]) -> None:
+    def _put(self, results: list[Any]) -> bool:
+        """Have results wait to be handed out, and the late rows; return whether there are any."""
+        late = self.tasks.take_late() if len(self.outlets) > 1 else []
         self._results.put(results)
-        if len(self.outlets) > 1:
-            self._late.put(self.tasks.take_late())
+        self._late.put(late)
+        return bool(results or late)
 
     def drain(self) -> None:
         """Emit results up to the demand; then take more rows, or end."""
@@ -251,12 +266,12 @@ class WindowLogic(Logic):
         elif isinstance(mark, Idle):
             silent_ms = self._inputs.silent(mark.key, mark.silent_ms)
             if silent_ms is not None:
-                self._give_out(self.tasks.idle(partition, silent_ms), mark.key)
+                self._give_out(mark.key, partial(self.tasks.idle, partition, silent_ms))
         elif isinstance(mark, EndOfInput):
             sources = sum(not isinstance(each, OwnResults) for each in self.in_.carries)
             ended = self._inputs.ended(mark.key, sources)
             if ended is not None:
-                self._give_out(self.tasks.end_of_input(*ended), mark.key)
+                self._give_out(mark.key, partial(self.tasks.end_of_input, *ended))
         self.put_mark(mark)
 
     def pass_position(self, mark: PositionMark) -> None:
@@ -269,6 +284,8 @@ class WindowLogic(Logic):
     def _assigned(self, signal: Assigned) -> None:
         """An input was assigned: make the task of its partition at the first input, with the restored state."""
         first = self._inputs.assigned(signal.key)
+        if self._keeper is not None:
+            self._keeper.joined(signal)
         if self._keeper is None or not self._keeper.standing.follows:
             self.turns.assigned(signal, self._inputs.beside(signal.key))
         partition = self.ids.of_input(signal.key[1])
@@ -285,42 +302,51 @@ class WindowLogic(Logic):
         if len(self.outlets) > 1:
             self._late.put_mark(mark)
 
-    def _give_out(self, results: list[Any], key: Any) -> None:
+    def _give_out(self, key: Key, results_of: Callable[[], list[Any]]) -> None:
         """Emit results that stem from no row. The last position mark passes again behind them; with a changelog, the next cut puts a mark there."""
-        if results:
-            if self._keeper is not None:
-                self._keeper.touched()
-                self._keeper.gave()
-            self._put(results)
+        keeper = self._keeper
+        if keeper is not None:
+            if keeper.may_give((key,)):
+                keeper.gave(self._put(results_of()))
+        elif self._put(results_of()):
             passed = self.turns.passed
-            if self._keeper is None and key in passed and (not self.turns or self.turns.is_exact):
+            if key in passed and (not self.turns or self.turns.is_exact):
                 self.put_mark({key: passed[key]})
 
     # ── processors that are called by the wall clock ──────────────────────────────────────────────────────────────
 
     def _keep_time(self) -> None:
         """Start the processors of new tasks, and have a timer call those that are due by the wall clock."""
+        keeper = self._keeper
         due = []
         try:
-            for task in self.tasks.tasks.values():
-                self._put(task.start())
+            for number, task in self.tasks.tasks.items():
+                if self._put(task.start()) and keeper is not None and keeper.may_give(self._inputs.of(number)):
+                    keeper.gave(True)
                 at = task.wall_due_ms()
                 if at is not None:
                     due.append(at)
         except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
             self._failure = error
         if due and not self.completing:
-            self.schedule_once("wall", max(1.0, min(due) - self._wall_ms()))
+            self.schedule_once("wall", max(self._wall_at_least_ms, min(due) - self._wall_ms()))
 
     def _wall_ms(self) -> int:
         return int(self.run.system.clock.wall_ms())
 
     def _call_by_wall_clock(self) -> None:
-        if self._keeper is not None:
-            self._keeper.touched()
+        keeper = self._keeper
+        if keeper is not None:
+            keeper.touched()
+        self._wall_at_least_ms = 1.0
         try:
-            for task in self.tasks.tasks.values():
-                self._put(task.wall_clock(self._wall_ms()))
+            for number, task in self.tasks.tasks.items():
+                if keeper is None:
+                    self._put(task.wall_clock(self._wall_ms()))
+                elif keeper.may_give(self._inputs.of(number)):
+                    keeper.gave(self._put(task.wall_clock(self._wall_ms())))
+                else:  # its next owner calls it
+                    self._wall_at_least_ms = REVOKING_MS
         except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
             self._failure = error
         self.drain()

@@ -102,14 +102,18 @@ class Changelog(Protocol):
     marks_first: bool
     """True: a mark passes before the entries as of this mark are committed, and counts as done when they are."""
 
-    waits_for_sinks: bool
-    """True: entries are written when the sinks behind the stage have done the mark."""
-
     def restore(self, partitions: Sequence[Any]) -> None:
         """Read the entries of these partitions (as marks name them); then `restored` or `failed`."""
 
     def write(self, changes: Sequence[tuple[Any, list[Change]]], at: PositionMark, ended: bool) -> None:
         """Write the entries of each partition as of the mark `at`; then `committed` or `failed`. `ended`: they are the last ones."""
+
+    def may_give(self, inputs: Mapping[Key, int]) -> bool:
+        """Results that stem from no row of these inputs (with the epochs of their assignments) are about to be emitted. False: they must not be, as
+        an input is being revoked, and its next owner emits them."""
+
+    def gave_nothing(self) -> None:
+        """There were no results behind the last `may_give`."""
 
     def hurry(self) -> None:
         """Have the next cut come at once: what changed since the last one fills the memory."""

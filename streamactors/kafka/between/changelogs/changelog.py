@@ -18,7 +18,7 @@ from typing import Any
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.engine.island.boundary import logics_behind
-from streamactors.engine.marks.marks import PositionMark
+from streamactors.engine.marks.marks import Key, PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
 from streamactors.kafka.between.changelogs.standby import STEP_MS
@@ -70,6 +70,13 @@ class _KafkaChangelog:
     def restore(self, partitions: Sequence[Any]) -> None:
         """Read the entries of these topic partitions and make their tasks."""
         self._execute(lambda: self._restore(partitions))
+
+    def may_give(self, inputs: Mapping[Key, int]) -> bool:
+        """Without a transaction the next owner of a partition may emit the same results again: at least once."""
+        return True
+
+    def gave_nothing(self) -> None:
+        """Nothing was noted."""
 
     def _execute(self, fn: Callable[[], None]) -> None:
         try:
@@ -131,7 +138,6 @@ class ChangelogInTransaction(_KafkaChangelog):
     """Entries in the run's transaction."""
 
     marks_first = True
-    waits_for_sinks = False  # the transaction has the results, too
 
     def __init__(
         self,
@@ -148,6 +154,8 @@ class ChangelogInTransaction(_KafkaChangelog):
         self._early: list[Sequence[Any]] = []
         self._cuts: list[CutOfStage] = []
         """The cuts of the open transaction: two where the parts of the run first stopped at different marks."""
+        self._given: list[Mapping[Key, int]] = []  # inputs with results that stem from no row, since the last cut
+        self._owed: list[Mapping[Key, int]] = []  # the same, of the open transaction
         try:
             transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
         except BuildError:
@@ -180,11 +188,13 @@ class ChangelogInTransaction(_KafkaChangelog):
         records = self._records(changes)
 
         numbers = [number for number, _ in changes]
+        given, self._given = self._given, []
 
         def send() -> None:
             if not self._cuts:
                 self._transaction.when_committed(self._on_committed)
             self._cuts.append(self._state.cut(records, numbers))
+            self._owed += given
             self._transaction.write(records)
             if ended:
                 self._keeper.handed_over()
@@ -192,7 +202,19 @@ class ChangelogInTransaction(_KafkaChangelog):
 
         self._transaction.post(send)
 
+    def may_give(self, inputs: Mapping[Key, int]) -> bool:
+        may_give = self._transaction.offsets.owe(inputs)
+        if may_give:
+            self._given.append(inputs)
+        return may_give
+
+    def gave_nothing(self) -> None:
+        self._transaction.offsets.paid(self._given.pop())
+
     def _on_committed(self) -> None:
+        owed, self._owed = self._owed, []
+        for inputs in owed:
+            self._transaction.offsets.paid(inputs)
         cuts, self._cuts = self._cuts, []
         self._write_to_disk(lambda: self._state.committed(cuts))
 
@@ -222,7 +244,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
     ) -> None:
         """`progress`: of a run whose positions are committed when every sink has done them; None: offsets are committed by hand."""
         super().__init__(application, keeper, topics, state, leave)
-        self.marks_first = self.waits_for_sinks = progress is not None
+        self.marks_first = progress is not None
         self._progress = progress
         self._behind = logics_behind(keeper.stage)
         if progress is not None:

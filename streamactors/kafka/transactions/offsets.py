@@ -1,0 +1,93 @@
+"""The offsets that a run's transaction commits with its records: which ones a cut adds, and whether a partition was taken away meanwhile.
+
+Results that stem from no row, as of windows that silence closes, move no offset. A partition is not given away while such results are not
+committed (`owe`): its next owner would find the windows open, and emit them a second time.
+
+Owner: the run's transaction, on the producer's thread; `owe` and `paid` may be called from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from streamactors.engine.marks.cut_state import CutState
+from streamactors.engine.marks.marks import NOWHERE, Key, Position
+from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
+
+
+class TransactionOffsets:
+    """See the module. `add`: a source whose offsets the transaction commits; `group()` returns the consumer's membership, `renew()` reports it as stale."""
+
+    def __init__(self, cut: CutState) -> None:
+        self._cut = cut
+        self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
+
+    def add(self, source: object, tracker: OffsetTracker, group: Callable[[], Any], renew: Callable[[], None]) -> None:
+        self._sources[source] = (tracker, group, renew)
+
+    def owe(self, inputs: Mapping[Key, int]) -> bool:
+        """Results that stem from no row of these inputs (with the epochs of their assignments) are about to be emitted: their partitions are
+        not given away until `paid`. Returns False if an input is being revoked; then nothing is owed."""
+        owed: dict[Key, int] = {}
+        for (source, partition), epoch in inputs.items():
+            if source not in self._sources:
+                continue
+            if not self._sources[source][0].owe(partition, epoch):
+                self.paid(owed)
+                return False
+            owed[source, partition] = epoch
+        return True
+
+    def paid(self, inputs: Mapping[Key, int]) -> None:
+        """The results of one `owe` are committed, or there were none."""
+        for (source, partition), epoch in inputs.items():
+            if source in self._sources:
+                self._sources[source][0].paid(partition, epoch)
+
+    def send(self, producer: StreamProducer, timeout_s: float) -> None:
+        """Add the offsets of the cut to the transaction. Raises ProducerFailed for a partition that was taken away, StaleMembership behind a rebalance."""
+        for source, (tracker, group, _) in list(self._sources.items()):  # a source may begin meanwhile
+            if not self._positions(source) and not tracker.owed() and not tracker.lost_owed():
+                continue  # its consumer may not be there yet
+            # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
+            # after the partitions were found to be here, would let the broker take positions that another owner has by now.
+            membership = group()
+            offsets = self._moved(source, tracker)
+            if offsets:
+                producer.send_offsets(offsets, membership, timeout_s)
+
+    def renew(self) -> None:
+        """The memberships are stale."""
+        for _, _, renew in list(self._sources.values()):
+            renew()
+
+    def _positions(self, source: object) -> dict[Any, Position]:
+        """Return the positions of a source that this commit moves."""
+        known = self._cut.committed_at
+        return {
+            key[1]: place
+            for key, place in self._cut.target.items()
+            if key[0] == source and place > known.get(key, NOWHERE)
+        }
+
+    def _moved(self, source: object, tracker: OffsetTracker) -> dict[Any, int]:
+        """Return the offsets of these positions. Raises ProducerFailed for a partition that was taken away.
+
+        Where results that stem from no row are owed, the committed offset is sent once more: the broker refuses it if the partition has moved."""
+        moved = self._positions(source)
+        lost = {str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])}
+        lost.update(map(str, tracker.lost_owed()))
+        for part in self._cut.parts:
+            lost.update(str(key) for of, key in part.standing.overtaken if of == source)
+        if lost:
+            raise ProducerFailed(
+                f"{', '.join(sorted(lost))} was taken away while results of it were in an open transaction, which is "
+                "aborted: the next owner computes them again; raise revoke_timeout_ms, or commit more often"
+            )
+        for key, epoch in tracker.owed().items():
+            place = self._cut.committed_at.get((source, key), NOWHERE)
+            if place[0] == epoch:
+                moved.setdefault(key, place)
+        return {key: place[1] for key, place in moved.items()}
