@@ -94,12 +94,18 @@ def test_a_source_that_begins_during_a_commit_does_not_fail_it() -> None:
 # ── results that stem from no row ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def owing(transaction, *inputs):
+    """Return what is owed for results of these inputs: (source, epoch)."""
+    return transaction.offsets.owe({(source, KEY): epoch for source, epoch in inputs}, last=False)
+
+
 def test_a_commit_of_results_without_a_position_lets_the_broker_check_the_membership() -> None:
     tracker, producer = OffsetTracker(), Producer()
     tracker.assigned([KEY], epoch=7)
     transaction = committing(producer, {})
     transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
-    assert transaction.offsets.owe({("source", KEY): 7, ("elsewhere", KEY): 3})
+    debts = owing(transaction, ("source", 7), ("elsewhere", 3))
+    assert debts == [(tracker, KEY, 7)]
     transaction._commit()
     assert producer.sent == ["committed"]  # no offset of this assignment is committed yet
     transaction._cut.committed_at = {("source", KEY): (6, 9)}
@@ -107,26 +113,35 @@ def test_a_commit_of_results_without_a_position_lets_the_broker_check_the_member
     transaction._cut.committed_at = {("source", KEY): (7, 5)}
     transaction._commit()
     assert producer.sent[1:] == ["committed", ({KEY: 5}, "the membership"), "committed"]
-    transaction.offsets.paid({("source", KEY): 7, ("elsewhere", KEY): 3})
+    transaction.offsets.paid(debts)
     transaction._commit()
     assert producer.sent[4:] == ["committed"]
 
 
-def test_a_partition_that_goes_before_such_results_are_committed_fails_the_commit() -> None:
+def taken_away(transaction: Any, tracker: OffsetTracker) -> None:
+    tracker.forget([KEY])
+
+
+def assigned_again(transaction: Any, tracker: OffsetTracker) -> None:
+    tracker.assigned([KEY], epoch=8)
+
+
+def source_started_again(transaction: Any, tracker: OffsetTracker) -> None:
+    transaction.offsets.add("source", OffsetTracker(), lambda: "the membership", lambda: None)
+
+
+@pytest.mark.parametrize("gone", [taken_away, assigned_again, source_started_again])
+def test_a_partition_that_goes_before_such_results_are_committed_fails_the_commit(gone: Any) -> None:
     """Its next owner has found the windows open."""
-    for again in (False, True):
-        tracker, producer = OffsetTracker(), Producer()
-        tracker.assigned([KEY], epoch=7)
-        transaction = committing(producer, {})
-        transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
-        assert transaction.offsets.owe({("source", KEY): 7})
-        if again:
-            tracker.assigned([KEY], epoch=8)
-        else:
-            tracker.forget([KEY])
-        with pytest.raises(ProducerFailed, match="in-0 was taken away while results of it"):
-            transaction._commit()
-        assert producer.sent == []
+    tracker, producer = OffsetTracker(), Producer()
+    tracker.assigned([KEY], epoch=7)
+    transaction = committing(producer, {})
+    transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
+    assert owing(transaction, ("source", 7))
+    gone(transaction, tracker)
+    with pytest.raises(ProducerFailed, match="in-0 was taken away while results of it"):
+        transaction._commit()
+    assert producer.sent == []
 
 
 def test_no_such_results_are_owed_while_one_of_the_inputs_is_revoked() -> None:
@@ -136,6 +151,6 @@ def test_no_such_results_are_owed_while_one_of_the_inputs_is_revoked() -> None:
         tracker.assigned([KEY], epoch=n)
         transaction.offsets.add(n, tracker, lambda: "the membership", lambda: None)
     trackers[1].revoking([KEY])
-    assert not transaction.offsets.owe({(0, KEY): 0, (1, KEY): 1})
+    assert owing(transaction, (0, 0), (1, 1)) is None
     assert [tracker.owed() for tracker in trackers] == [{}, {}]
-    assert not transaction.offsets.owe({(0, KEY): 9})  # an assignment that is over
+    assert owing(transaction, (0, 9)) is None  # an assignment that is over

@@ -83,7 +83,10 @@ def test_records_that_are_late_when_a_consumer_closes_are_named(caplog):
     consumer.now_ms = 1_001
     consumer.ending.try_to_stop()
     assert consumer.closed == [None]
-    assert "group g: records of t-0 were in flight 1000 ms after the stream was stopped" in caplog.text
+    assert (
+        "group g: records of t-0, or results of its windows, were in flight 1000 ms after the stream was stopped"
+        in caplog.text
+    )
 
 
 def test_a_drained_consumer_waits_for_its_run_and_no_longer(caplog):

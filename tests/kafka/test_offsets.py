@@ -103,9 +103,23 @@ def test_results_that_stem_from_no_record_are_lost_with_their_partition():
         assert t.drain([KEY], 0) == {KEY}
         lose(t)
         assert t.lost_owed() == {KEY}
-        t.paid(KEY, 1)  # an answer that comes late
         assert not t.owe(KEY, 1)
         assert t.owed() == {}
+        t.paid(KEY, 1)  # there were none, or they were committed in that moment
+        assert t.lost_owed() == set()
+
+
+def test_the_results_of_the_end_are_owed_as_long_as_the_assignment_lasts():
+    """The drain waits for the last records, and then for these results."""
+    t = tracker()
+    t.revoking([KEY])
+    assert not t.owe(KEY, 1)
+    assert t.owe(KEY, 1, last=True)
+    t.done(KEY, 1, 10)
+    assert t.drain([KEY], 0) == {KEY}
+    t.paid(KEY, 1)
+    t.forget([KEY])
+    assert not t.owe(KEY, 1, last=True)
 
 
 def test_without_marks_the_highest_of_all_runs_counts():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ import pytest
 
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.kafka import ConsumerSettings, ProducerSettings, Transactional
+from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from tests.kafka._windows import produce, to_records
 from tests.kafka.test_changelog_silence import counting, records
 
@@ -81,3 +83,40 @@ def test_windows_that_silence_closes_while_their_partition_moves(
     assert found == dict.fromkeys([b"k0@5000", b"k1@5000", b"z0@900000", b"z1@900000"], 1), errors
     assert errors[1] is None
     assert (errors[0] is None) == (slow_s == 2), errors
+
+
+def at_the_end(settings, topic):
+    return records(settings, topic).via(counting())
+
+
+def test_the_end_of_an_input_while_the_other_member_leaves(cluster, wait_for, read_all, monkeypatch):
+    """A bounded read ends -> the other member has left, and the partition is revoked -> the source has ended, so nobody else closes the last
+    windows. The partition waits for their results, too."""
+    revoking, drain = threading.Event(), OffsetTracker.drain
+
+    def watched(self, keys, timeout_ms):
+        if timeout_ms:
+            revoking.set()
+        return drain(self, keys, timeout_ms)
+
+    topic = "leaves"
+    produce(cluster, topic, [], 2)
+    cluster.create_topic("out-" + topic, partitions=2)
+    first, second = (Instance(cluster, topic, name, 30, at_the_end, revoke_timeout_ms=10_000) for name in ("a", "b"))
+    second.go_on.set()
+    wait_for(lambda: all(len(each.control.snapshot()["partitions"]) == 1 for each in (first, second)))
+    mine = int(next(iter(first.control.snapshot()["partitions"]))[-1])
+    rows = [*((mine, f"k{n}", 5_000) for n in range(30)), (mine, "z", 900_000)]
+    produce(cluster, topic, rows, 2)
+    wait_for(first.reached.is_set)
+    first.control.stop_at_end()
+    time.sleep(0.5)  # time for the source to end; what follows holds in either order
+    monkeypatch.setattr(OffsetTracker, "drain", watched)
+    second.control.stop_at_end()
+    assert second.control.is_shutdown.exception(30) is None
+    assert revoking.wait(30)
+    first.go_on.set()
+    assert first.done.exception(60) is None
+    assert [second.end(), first.end()] == [None, None]
+    found = Counter(each.key() for each in read_all("out-" + topic, 2))
+    assert found == dict.fromkeys([f"{key}@{timestamp}".encode() for _, key, timestamp in rows], 1)

@@ -301,7 +301,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def group_metadata(self) -> Any:
         """Return the membership a transaction commits under; any thread. Raises ConsumerFailed when the consumer is closed."""
         if self._shared.client is None:
-            raise ConsumerFailed("the consumer is closed; its positions cannot be committed")
+            raise ConsumerFailed(
+                "the consumer is closed, so what was in flight cannot be committed; the next run processes it again. Raise close_timeout_ms if "
+                "the stream needs longer to end"
+            )
         return self._rebalances.membership.current
 
     def paused(self) -> tuple[str, ...]:

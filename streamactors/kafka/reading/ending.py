@@ -97,7 +97,7 @@ class Ending:
         if in_time and not self.run_ended and needed:
             self._look_later(shared.settings.poll_interval_ms)  # rebalances are served meanwhile
             return
-        if not self._failed and not self.run_ended and (late := tracker.in_flight()):
+        if not self._failed and not self.run_ended and (late := tracker.in_flight() | tracker.owed().keys()):
             self._say_late(late)
         left = tracker.to_commit()
         try:
@@ -115,8 +115,8 @@ class Ending:
     def _say_late(self, late: set[TopicPartition]) -> None:
         settings = self._shared.settings
         _log.warning(
-            "group %s: records of %s were in flight %d ms after the stream was stopped; they are not committed, and the next run reads them "
-            "again. Raise close_timeout_ms if they need longer",
+            "group %s: records of %s, or results of its windows, were in flight %d ms after the stream was stopped; they are not committed, and "
+            "the next run processes them again. Raise close_timeout_ms if they need longer",
             settings.group_id,
             ", ".join(map(str, sorted(late)[:5])),
             settings.close_timeout_ms,

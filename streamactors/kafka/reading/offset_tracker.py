@@ -28,9 +28,7 @@ class PartitionProgress:
     committed: int | None = None
     taken_back: int | None = None  # a branch has dropped what lies behind it: other sinks may have done that
     revoking: bool = False
-    owed: int = (
-        0  # results of windows that stem from no record and are not committed: that many times some were emitted
-    )
+    owed: int = 0  # number of calls of `owe` that are not paid yet
     in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
     acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
 
@@ -76,7 +74,7 @@ class OffsetTracker:
         self._when_drained: Callable[[], None] | None = None
         self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
-        self._lost_owed: set[TopicPartition] = set()
+        self._lost: dict[tuple[TopicPartition, int], int] = {}  # `owed` of assignments that are over
         self._texts: dict[TopicPartition, dict[int, str]] = {}
         """The metadata that is committed with a position, by position, in order."""
 
@@ -225,9 +223,9 @@ class OffsetTracker:
                     self._partitions[key].revoking = True
 
     def drain(self, keys: Iterable[TopicPartition], timeout_ms: float) -> set[TopicPartition]:
-        """Let no further record of these partitions be delivered, and wait until the records in flight are done, and the results owed committed.
+        """Let no further record of these partitions be delivered, and wait until the records in flight are done and nothing is owed.
 
-        Returns the partitions of which something is missing at the deadline."""
+        Returns the partitions that the deadline found with records in flight, or with results owed."""
         wanted = list(keys)
         self.revoking(wanted)
         deadline = time.monotonic() + timeout_ms / 1_000
@@ -250,13 +248,14 @@ class OffsetTracker:
 
     # ── results that stem from no record: a transaction commits them without a position ───────────────────────────
 
-    def owe(self, key: TopicPartition, epoch: int) -> bool:
+    def owe(self, key: TopicPartition, epoch: int, *, last: bool = False) -> bool:
         """Have a revocation of the partition wait until `paid`: results that stem from none of its records are about to be emitted.
 
-        Returns False if this assignment is over or is being revoked: the next owner must emit the results."""
+        Returns False if this assignment is over or is being revoked: the next owner must emit the results. `last`: the results of the end of
+        the input; they are allowed as long as the assignment lasts, since its records in flight include the last ones."""
         with self._changed:
             progress = self._of(key, epoch)
-            if progress is None or progress.revoking:
+            if progress is None or (progress.revoking and not last):
                 return False
             progress.owed += 1
             return True
@@ -268,6 +267,10 @@ class OffsetTracker:
             if progress is not None:
                 progress.owed -= 1
                 self._changed.notify_all()
+            elif (key, epoch) in self._lost:
+                self._lost[key, epoch] -= 1
+                if not self._lost[key, epoch]:
+                    del self._lost[key, epoch]
 
     def owed(self) -> dict[TopicPartition, int]:
         """Return the partitions whose results that stem from no record are not committed, with the epochs of their assignments."""
@@ -277,11 +280,12 @@ class OffsetTracker:
     def lost_owed(self) -> set[TopicPartition]:
         """Return the partitions that were taken away before such results were committed: the next owner emits them, too."""
         with self._changed:
-            return set(self._lost_owed)
+            return {key for key, _ in self._lost}
 
     def _note_lost(self, key: TopicPartition) -> None:
-        if key in self._partitions and self._partitions[key].owed:
-            self._lost_owed.add(key)
+        progress = self._partitions.get(key)
+        if progress is not None and progress.owed:
+            self._lost[key, progress.epoch] = progress.owed
 
     def tell_of_drains(self, listener: DrainListener) -> None:
         """Tell the listener when a drain begins, as long as the listener lives."""

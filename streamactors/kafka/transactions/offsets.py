@@ -7,49 +7,58 @@ Owner: the run's transaction, on the producer's thread; `owe` and `paid` may be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from streamactors.engine.marks.cut_state import CutState
 from streamactors.engine.marks.marks import NOWHERE, Key, Position
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.subscriptions import TopicPartition
+
+Debt: TypeAlias = tuple[OffsetTracker, TopicPartition, int]
+"""Results that stem from no row of a partition, in the assignment of this epoch, and are not committed."""
 
 
 class TransactionOffsets:
-    """See the module. `add`: a source whose offsets the transaction commits; `group()` returns the consumer's membership, `renew()` reports it as stale."""
+    """See the module."""
 
     def __init__(self, cut: CutState) -> None:
         self._cut = cut
         self._sources: dict[Any, tuple[OffsetTracker, Callable[[], Any], Callable[[], None]]] = {}
+        self._lost: set[TopicPartition] = set()  # with debts of sources that were started again
 
     def add(self, source: object, tracker: OffsetTracker, group: Callable[[], Any], renew: Callable[[], None]) -> None:
+        """Add a source whose offsets the transaction commits. `group()` returns the consumer's membership, `renew()` reports it as stale."""
+        former = self._sources.get(source)
+        if former is not None:
+            self._lost.update(former[0].owed(), former[0].lost_owed())
         self._sources[source] = (tracker, group, renew)
 
-    def owe(self, inputs: Mapping[Key, int]) -> bool:
-        """Results that stem from no row of these inputs (with the epochs of their assignments) are about to be emitted: their partitions are
-        not given away until `paid`. Returns False if an input is being revoked; then nothing is owed."""
-        owed: dict[Key, int] = {}
+    def owe(self, inputs: Mapping[Key, int], *, last: bool) -> list[Debt] | None:
+        """Results that stem from no row of these inputs (with the epochs of their assignments) are about to be emitted. Return what is owed: no
+        partition is given away until it is `paid`. None if the next owner of an input must emit them. `last`: see OffsetTracker.owe."""
+        debts: list[Debt] = []
         for (source, partition), epoch in inputs.items():
-            if source not in self._sources:
+            known = self._sources.get(source)
+            if known is None:
                 continue
-            if not self._sources[source][0].owe(partition, epoch):
-                self.paid(owed)
-                return False
-            owed[source, partition] = epoch
-        return True
+            if not known[0].owe(partition, epoch, last=last):
+                self.paid(debts)
+                return None
+            debts.append((known[0], partition, epoch))
+        return debts
 
-    def paid(self, inputs: Mapping[Key, int]) -> None:
-        """The results of one `owe` are committed, or there were none."""
-        for (source, partition), epoch in inputs.items():
-            if source in self._sources:
-                self._sources[source][0].paid(partition, epoch)
+    def paid(self, debts: Iterable[Debt]) -> None:
+        """The results are committed, or there were none."""
+        for tracker, partition, epoch in debts:
+            tracker.paid(partition, epoch)
 
     def send(self, producer: StreamProducer, timeout_s: float) -> None:
         """Add the offsets of the cut to the transaction. Raises ProducerFailed for a partition that was taken away, StaleMembership behind a rebalance."""
         for source, (tracker, group, _) in list(self._sources.items()):  # a source may begin meanwhile
-            if not self._positions(source) and not tracker.owed() and not tracker.lost_owed():
+            if not self._positions(source) and not (tracker.owed() or tracker.lost_owed() or self._lost):
                 continue  # its consumer may not be there yet
             # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
             # after the partitions were found to be here, would let the broker take positions that another owner has by now.
@@ -78,7 +87,7 @@ class TransactionOffsets:
         Where results that stem from no row are owed, the committed offset is sent once more: the broker refuses it if the partition has moved."""
         moved = self._positions(source)
         lost = {str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])}
-        lost.update(map(str, tracker.lost_owed()))
+        lost.update(map(str, self._lost | tracker.lost_owed()))
         for part in self._cut.parts:
             lost.update(str(key) for of, key in part.standing.overtaken if of == source)
         if lost:

@@ -11,7 +11,8 @@ positions ahead of the state. Where offsets are committed by hand, the mark wait
 
 Results that stem from no row (silence has closed their windows, or the wall clock has called a processor) are emitted behind positions that the sinks
 may have done. So a mark that passes at once has an entry of the stage's own, `OwnResults`, which the sinks report like a position. In a
-transaction their partition is not given away before they are committed, and gives none while it is being revoked (`may_give`).
+transaction their partition is not given away before they are committed (`may_give`). While a partition is being revoked, its windows emit results
+only for rows and for the end of the input.
 
 When the input has ended, the last mark passes although an earlier stop waits, and the stage completes its outlets behind it: a stage further down may
 keep elements until its input ends, and the stop may wait for their results. The stage itself ends when its last entries are written.
@@ -172,12 +173,13 @@ class Keeper:
         """The state has changed without a row."""
         self._untouched = False
 
-    def may_give(self, inputs: Iterable[Key]) -> bool:
-        """Results that stem from no row of these inputs are about to be emitted. False if they must not be: the next owner of an input emits them."""
+    def may_give(self, inputs: Iterable[Key], *, last: bool = False) -> bool:
+        """Ask before results are emitted that stem from no row of these inputs; `gave` must follow if True. False if the next owner of an input emits
+        them. `last`: they are the results of the end of the input."""
+        if self._changelog is None:
+            return True
         epochs = self._epochs
-        return self._changelog is None or self._changelog.may_give(
-            {key: epochs[key] for key in inputs if key in epochs}
-        )
+        return self._changelog.may_give({key: epochs[key] for key in inputs if key in epochs}, last=last)
 
     def gave(self, results: bool) -> None:
         """What `may_give` was asked for has happened. With `results` no position says when the sinks have done them."""

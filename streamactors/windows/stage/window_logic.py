@@ -271,7 +271,7 @@ class WindowLogic(Logic):
             sources = sum(not isinstance(each, OwnResults) for each in self.in_.carries)
             ended = self._inputs.ended(mark.key, sources)
             if ended is not None:
-                self._give_out(mark.key, partial(self.tasks.end_of_input, *ended))
+                self._give_out(mark.key, partial(self.tasks.end_of_input, *ended), last=True)
         self.put_mark(mark)
 
     def pass_position(self, mark: PositionMark) -> None:
@@ -302,12 +302,18 @@ class WindowLogic(Logic):
         if len(self.outlets) > 1:
             self._late.put_mark(mark)
 
-    def _give_out(self, key: Key, results_of: Callable[[], list[Any]]) -> None:
+    def _give_out(self, key: Key, results_of: Callable[[], list[Any]], *, last: bool = False) -> None:
         """Emit results that stem from no row. The last position mark passes again behind them; with a changelog, the next cut puts a mark there."""
         keeper = self._keeper
         if keeper is not None:
-            if keeper.may_give((key,)):
+            if keeper.may_give(self._inputs.beside(key), last=last):
                 keeper.gave(self._put(results_of()))
+            elif last:
+                log.warning(
+                    "%s: %s was revoked before its end was processed; its next owner closes its windows",
+                    self.name,
+                    key[1],
+                )
         elif self._put(results_of()):
             passed = self.turns.passed
             if key in passed and (not self.turns or self.turns.is_exact):
@@ -321,8 +327,11 @@ class WindowLogic(Logic):
         due = []
         try:
             for number, task in self.tasks.tasks.items():
-                if self._put(task.start()) and keeper is not None and keeper.may_give(self._inputs.of(number)):
-                    keeper.gave(True)
+                results = task.start()
+                if not results or keeper is None:
+                    self._put(results)
+                elif keeper.may_give(self._inputs.of(number)):  # else its next owner starts the processors, too
+                    keeper.gave(self._put(results))
                 at = task.wall_due_ms()
                 if at is not None:
                     due.append(at)

@@ -108,12 +108,13 @@ class Changelog(Protocol):
     def write(self, changes: Sequence[tuple[Any, list[Change]]], at: PositionMark, ended: bool) -> None:
         """Write the entries of each partition as of the mark `at`; then `committed` or `failed`. `ended`: they are the last ones."""
 
-    def may_give(self, inputs: Mapping[Key, int]) -> bool:
-        """Results that stem from no row of these inputs (with the epochs of their assignments) are about to be emitted. False: they must not be, as
-        an input is being revoked, and its next owner emits them."""
+    def may_give(self, inputs: Mapping[Key, int], *, last: bool) -> bool:
+        """Ask before results are emitted that stem from no row of these inputs (with the epochs of their assignments). False if the next owner of an
+        input must emit them. `last`: they are the results of the end of the input. After True, and before the next call, the stage calls
+        `gave_nothing` if there were no results."""
 
     def gave_nothing(self) -> None:
-        """There were no results behind the last `may_give`."""
+        """There were no results after the last `may_give`."""
 
     def hurry(self) -> None:
         """Have the next cut come at once: what changed since the last one fills the memory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections import Counter
 
 import pytest
 
@@ -164,8 +165,9 @@ def test_the_stage_that_takes_the_time_is_the_bottleneck():
     shots = []
     with ActorSystem("busy") as system:
 
-        def look(_):
-            shots.extend(snapshots(system))
+        def look(x):
+            if x % 10 == 9:  # a look takes time, too
+                shots.extend(snapshots(system))
 
         slow = (
             Source.range(60)
@@ -175,9 +177,9 @@ def test_the_stage_that_takes_the_time_is_the_bottleneck():
             .run_with(Sink.foreach(look), system)
         )
         slow.result(60)
-    busiest = [shot.bottleneck for shot in shots if shot.bottleneck is not None]
-    assert busiest
-    assert "map" in busiest[-1].name
+    # when the island of the map has ended, the last snapshots have the other island alone
+    busiest = Counter(shot.bottleneck.name for shot in shots if shot.bottleneck is not None)
+    assert "map" in busiest.most_common(1)[0][0], busiest
 
 
 def test_bad_arguments_are_refused(system):

@@ -27,6 +27,7 @@ from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.kafka.transactions.offsets import Debt
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 from streamactors.kafka.writing.deliveries import Slot
 from streamactors.windows.operators.task_ids import partition_of
@@ -71,7 +72,7 @@ class _KafkaChangelog:
         """Read the entries of these topic partitions and make their tasks."""
         self._execute(lambda: self._restore(partitions))
 
-    def may_give(self, inputs: Mapping[Key, int]) -> bool:
+    def may_give(self, inputs: Mapping[Key, int], *, last: bool) -> bool:
         """Without a transaction the next owner of a partition may emit the same results again: at least once."""
         return True
 
@@ -154,8 +155,8 @@ class ChangelogInTransaction(_KafkaChangelog):
         self._early: list[Sequence[Any]] = []
         self._cuts: list[CutOfStage] = []
         """The cuts of the open transaction: two where the parts of the run first stopped at different marks."""
-        self._given: list[Mapping[Key, int]] = []  # inputs with results that stem from no row, since the last cut
-        self._owed: list[Mapping[Key, int]] = []  # the same, of the open transaction
+        self._given: list[list[Debt]] = []  # for each `may_give` since the last cut what is owed
+        self._owed: list[list[Debt]] = []  # the same, of the open transaction
         try:
             transaction.start(lambda error: self._execute(lambda: self._on_started(error)))
         except BuildError:
@@ -202,19 +203,19 @@ class ChangelogInTransaction(_KafkaChangelog):
 
         self._transaction.post(send)
 
-    def may_give(self, inputs: Mapping[Key, int]) -> bool:
-        may_give = self._transaction.offsets.owe(inputs)
-        if may_give:
-            self._given.append(inputs)
-        return may_give
+    def may_give(self, inputs: Mapping[Key, int], *, last: bool) -> bool:
+        debts = self._transaction.offsets.owe(inputs, last=last)
+        if debts is not None:
+            self._given.append(debts)
+        return debts is not None
 
     def gave_nothing(self) -> None:
         self._transaction.offsets.paid(self._given.pop())
 
     def _on_committed(self) -> None:
         owed, self._owed = self._owed, []
-        for inputs in owed:
-            self._transaction.offsets.paid(inputs)
+        for debts in owed:
+            self._transaction.offsets.paid(debts)
         cuts, self._cuts = self._cuts, []
         self._write_to_disk(lambda: self._state.committed(cuts))
 

@@ -139,7 +139,7 @@ class Rebalances:
             late = tracker.drain(keys, wait_ms)
             if late and not closing:
                 _log.warning(
-                    "%s: %s revoked with records still in flight after %d ms; they will be read again by the next owner",
+                    "%s: %s revoked with records, or results of its windows, still in flight after %d ms; the next owner processes them again",
                     shared.settings.group_id,
                     ", ".join(map(str, sorted(late))),
                     wait_ms,
