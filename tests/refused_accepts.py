@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from streamactors import ActorSystem
 
-def of_asyncio(thread: threading.Thread) -> bool:
-    """Whether a thread runs the asyncio loop of an actor system."""
-    return thread.name.endswith("-asyncio")
+
+def loop_of(system: ActorSystem) -> Callable[[threading.Thread], bool]:
+    """Return a function: whether a thread runs the asyncio loop of this system. Give the system to the test's streams alone."""
+    return lambda thread: thread.name == f"{system.name}-asyncio"
 
 
 SAID = "cannot accept: [Errno 24] Too many open files; raise the limit of open files"

@@ -35,7 +35,7 @@ from streamactors import (
 )
 from streamactors.stages.stream_refs.wire import HELLO, REFUSED, WELCOME, checked, frame, frames_of
 from tests.dsl.stream_ref_ends import received, sent
-from tests.refused_accepts import SAID, of_asyncio, out_of_files, refused_accepts
+from tests.refused_accepts import SAID, loop_of, out_of_files, refused_accepts
 
 VALUES = [
     None,
@@ -295,16 +295,20 @@ def test_a_stream_goes_over_tls():
 
 def test_an_end_that_is_out_of_files_says_so_and_accepts_later(monkeypatch, caplog):
     # Accepting ended without a word, and the stream failed after subscription_timeout because nobody had come.
-    left = refused_accepts(monkeypatch, of_asyncio, out_of_files(), ConnectionAbortedError(errno.ECONNABORTED, ""))
-    sink_ref, got = received()
-    Source.from_iterable(VALUES).run_with(sink_ref.sink()).result(10)
-    assert got.result(10) == VALUES
+    with ActorSystem("refused") as system:
+        left = refused_accepts(
+            monkeypatch, loop_of(system), out_of_files(), ConnectionAbortedError(errno.ECONNABORTED, "")
+        )
+        sink_ref, got = received(system)
+        Source.from_iterable(VALUES).run_with(sink_ref.sink()).result(10)
+        assert got.result(10) == VALUES
     assert not left
     assert SAID in caplog.text
 
 
 def test_an_end_that_cannot_accept_fails_with_the_reason(monkeypatch):
-    refused_accepts(monkeypatch, of_asyncio, OSError(errno.EPERM, os.strerror(errno.EPERM)))
-    _, got = received()
-    with pytest.raises(ConnectionFailed, match=r"cannot accept: .* Operation not permitted"):
-        got.result(10)
+    with ActorSystem("refused") as system:
+        refused_accepts(monkeypatch, loop_of(system), OSError(errno.EPERM, os.strerror(errno.EPERM)))
+        _, got = received(system)
+        with pytest.raises(ConnectionFailed, match=r"cannot accept: .* Operation not permitted"):
+            got.result(10)

@@ -25,7 +25,7 @@ from streamactors import (
 )
 from streamactors.dsl.dynamic.tcp import IncomingConnection
 from streamactors.stages.network.tcp import AcceptedTcp, OutgoingTcp, _OutgoingLogic
-from tests.refused_accepts import SAID, of_asyncio, out_of_files, refused_accepts
+from tests.refused_accepts import SAID, loop_of, out_of_files, refused_accepts
 
 
 def run(source: Any) -> Any:
@@ -218,13 +218,14 @@ def test_clients_that_reset_at_once_do_not_end_the_server():
 def test_a_server_without_a_descriptor_left_says_so_and_goes_on(monkeypatch, caplog):
     # the source of connections failed, and the server was gone
     monkeypatch.setattr("streamactors.stages.network.server.ACCEPT_AGAIN_S", 0.01)
-    left = refused_accepts(monkeypatch, of_asyncio, out_of_files(), out_of_files())
-    binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
-    with socket.create_connection(binding.address, 10) as client:
-        client.sendall(b"x")
-        client.settimeout(10)
-        assert client.recv(1) == b"X"
-    binding.unbind().result(10)
+    with ActorSystem("refused") as system:
+        left = refused_accepts(monkeypatch, loop_of(system), out_of_files(), out_of_files())
+        binding = Tcp.bind_and_handle(Flow.map(bytes.upper), system=system).result(10)
+        with socket.create_connection(binding.address, 10) as client:
+            client.sendall(b"x")
+            client.settimeout(10)
+            assert client.recv(1) == b"X"
+        binding.unbind().result(10)
     assert left == []
     assert [record.getMessage() for record in caplog.records if SAID in record.getMessage()] == [
         f"server on 127.0.0.1:{binding.address[1]}: {SAID} (ulimit -n)"
