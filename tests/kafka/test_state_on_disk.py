@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.kafka import Consumer, Subscriptions
 from streamactors.windows import BufferConfig, Suppressed
 from streamactors.windows.errors import RestoreError
+from streamactors.windows.stage.keeper import Keeper
 from streamactors.windows.state.disk import folder as folder_module
 from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import StateFolderInUse
@@ -71,6 +73,28 @@ def test_a_restart_reads_what_was_written_after_the_last_batch_only(
     if not exactly_once:
         found = sorted((row.context.partition, f"{row.key}@{row.start}", row.value) for row in seen)
     assert len(found) > 500
+
+
+def test_a_shutdown_is_done_only_when_the_state_is_closed(cluster, settings, monkeypatch, tmp_path, caplog):
+    """The sinks have ended and every position is committed -> the system is shut down before the stage has closed its state."""
+    caplog.set_level(logging.INFO, logger="streamactors.kafka")
+    committed = Keeper.committed
+
+    def late(self):
+        if self.standing.has_given_all:
+            threading.Timer(0.3, committed, [self]).start()
+        else:
+            committed(self)
+
+    monkeypatch.setattr(Keeper, "committed", late)
+    for seed in (1, 2):
+        produce(cluster, "closed", [(n, key, at + seed * 10_000) for n, key, at in rows(seed, 300, 2, keys=100)], 2)
+        with ActorSystem("disk") as system:
+            source = counted(on_disk(settings, tmp_path), "closed")
+            control, done = source.to_mat(Sink.ignore(), Keep.both).run(system)
+            done.result(60)
+            control.is_shutdown.result(30)
+        assert entries_read(caplog) <= 4
 
 
 def test_a_changelog_written_by_state_in_memory_restores_on_disk_and_back(cluster, settings, system, tmp_path, caplog):
