@@ -50,6 +50,8 @@ from streamactors.windows.state.serdes import Serdes
 log: Final = logging.getLogger(__name__)
 
 HELD_TOGETHER: Final = 1_024
+END_FIRST_MS: Final = 1_000.0
+"""How long the end waits for the last entries of the state, before downstream ends first: whoever sees the sinks' end mostly finds the state written."""
 REVOKING_MS: Final = 100.0
 """How soon, at the earliest, processors are called again by the wall clock while a partition with due processors is being revoked."""
 
@@ -211,16 +213,20 @@ class WindowLogic(Logic):
             self.in_.want(max(min(demand, max(self._pace.window, self._rows_together)), self._to_hold))
 
     def _try_to_end(self) -> None:
-        """End, if no row is held and the state is written. If only the state is missing, downstream ends before."""
+        """End, if no row is held and the state is written. If only the state is missing for a while, downstream ends before."""
         keeper = self._keeper
         if self.turns.held:
             return
         if keeper is None or keeper.finished:
             self.complete_stage()
-        elif keeper.gives_nothing_more:
-            self.keep_going = True
-            for out in self.outlets:
-                out.complete()
+        elif keeper.gives_nothing_more and not self.keep_going and not self.is_timer_active("end"):
+            self.schedule_once("end", END_FIRST_MS)
+
+    def _end_downstream(self) -> None:
+        """The last entries still wait: maybe for a stage that keeps elements until its input ends."""
+        self.keep_going = True
+        for out in self.outlets:
+            out.complete()
 
     def hand_out(self) -> None:
         """Emit waiting results up to the demand."""
@@ -404,6 +410,9 @@ class WindowLogic(Logic):
 
     def on_timer(self, key: object) -> None:
         """Check whether the input has been silent long enough. An input without demand does not count as silent."""
+        if key == "end":
+            self._end_downstream()
+            return
         if self.has_failed or self._ending:
             return  # the last results wait for demand, and nothing else comes
         if key == "held":
