@@ -33,7 +33,7 @@ class Timer:
 class Consumer:
     """An Ending whose time stands still until the test moves it."""
 
-    def __init__(self, commits, *, in_flight=False, drains=False):
+    def __init__(self, commits, *, in_flight=False, drains=False, keeps_state=False):
         self.now_ms = 0.0
         self.closed = []
         self.looks = []
@@ -51,6 +51,7 @@ class Consumer:
             apart=False,
         )
         self.ending = Ending(shared, NothingToCommit(), StreamFuture(), self.closed.append, self.looks.append)
+        shared.tracker.until_run_ends = keeps_state
         if in_flight:
             shared.tracker.assigned([KEY], 1)
             shared.tracker.delivered(KEY, 1, 5)
@@ -59,6 +60,13 @@ class Consumer:
 
 def test_a_consumer_with_nothing_in_flight_closes_at_once():
     assert Consumer(Commits.MARKS).closed == [None]
+
+
+def test_a_consumer_before_windows_that_keep_state_closes_when_the_run_has_ended():
+    consumer = Consumer(Commits.MARKS, keeps_state=True)
+    assert consumer.closed == []
+    consumer.ending.on_run_ended()
+    assert consumer.closed == [None]
 
 
 def test_the_membership_outlives_the_last_commit_of_a_transaction_though_nothing_is_in_flight():

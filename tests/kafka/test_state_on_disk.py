@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import Counter
 
 import pytest
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.kafka import Consumer, Subscriptions
+from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce
 from streamactors.windows import BufferConfig, Suppressed
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.stage.keeper import Keeper
+from streamactors.windows.stage import window_logic
 from streamactors.windows.state.disk import folder as folder_module
 from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import StateFolderInUse
@@ -75,26 +77,37 @@ def test_a_restart_reads_what_was_written_after_the_last_batch_only(
     assert len(found) > 500
 
 
-def test_a_shutdown_is_done_only_when_the_state_is_closed(cluster, settings, monkeypatch, tmp_path, caplog):
-    """The sinks have ended and every position is committed -> the system is shut down before the stage has closed its state."""
+def test_a_shutdown_is_done_only_when_the_state_is_written(
+    cluster, settings, wait_for, committed, monkeypatch, tmp_path, caplog
+):
+    """The sinks have ended and every position is committed -> the entries of the end of the input, which move no position, are written ->
+    the user has shut the system down before."""
     caplog.set_level(logging.INFO, logger="streamactors.kafka")
-    committed = Keeper.committed
+    write = ChangelogAtLeastOnce.write
 
-    def late(self):
-        if self.standing.has_given_all:
-            threading.Timer(0.3, committed, [self]).start()
+    def late(self, changes, at, ended):
+        if ended:
+            threading.Timer(0.5, write, [self, changes, at, ended]).start()
         else:
-            committed(self)
+            write(self, changes, at, ended)
 
-    monkeypatch.setattr(Keeper, "committed", late)
+    monkeypatch.setattr(ChangelogAtLeastOnce, "write", late)
+    monkeypatch.setattr(window_logic, "END_FIRST_MS", 1.0)
+    total, found = Counter(), []
     for seed in (1, 2):
-        produce(cluster, "closed", [(n, key, at + seed * 10_000) for n, key, at in rows(seed, 300, 2, keys=100)], 2)
+        more = [(n, key, at + seed * 10_000) for n, key, at in rows(seed, 300, 2, keys=100)]
+        produce(cluster, "closed", more, 2)
+        total.update(n for n, _, _ in more)
         with ActorSystem("disk") as system:
-            source = counted(on_disk(settings, tmp_path), "closed")
-            control, done = source.to_mat(Sink.ignore(), Keep.both).run(system)
+            source = counted(on_disk(settings, tmp_path), "closed", until=None)
+            control, done = source.to_mat(Sink.foreach(found.append), Keep.both).run(system)
+            wait_for(lambda: committed("closed", 2) == total)
+            control.stop_at_end()
             done.result(60)
             control.is_shutdown.result(30)
         assert entries_read(caplog) <= 4
+    windows = Counter((row.context.partition, row.key, row.start) for row in found)
+    assert set(windows.values()) == {1}, "the second run closes no window of the first"
 
 
 def test_a_changelog_written_by_state_in_memory_restores_on_disk_and_back(cluster, settings, system, tmp_path, caplog):

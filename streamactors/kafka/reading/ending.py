@@ -5,7 +5,8 @@
 When a bounded read has delivered everything, or the control drains, the deadline begins when the run has ended: the last records may need
 any time, and the run ends with them.
 Where a transaction commits the positions, the consumer stays until the run has ended, though nothing is in flight: the last commit needs
-its group membership, also when it only moves positions to a new assignment.
+its group membership, also when it only moves positions to a new assignment. Where windows keep a changelog, the consumer stays, too: the entries
+for the end of the input move no position, and the user may end the system when the consumer has closed.
 Owner: the consumer actor. Rebalances are served while it waits."""
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Ending:
         if tracker is None:
             self._finish(None)
             return
-        needed = shared.commits is Commits.TRANSACTION or tracker.in_flight()
+        needed = shared.commits is Commits.TRANSACTION or tracker.until_run_ends or tracker.in_flight()
         if in_time and not self.run_ended and needed:
             self._look_later(shared.settings.poll_interval_ms)  # rebalances are served meanwhile
             return

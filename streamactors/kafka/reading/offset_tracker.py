@@ -68,6 +68,8 @@ class OffsetTracker:
     def __init__(self) -> None:
         self.gap_aware = False
         """True when marks say which records were filtered on the way. Then acknowledging an offset acknowledges this record alone, else all before it, too."""
+        self.until_run_ends = False
+        """True when the consumer must stay until the run has ended, though nothing is in flight: windows write entries that move no position."""
         self.drains = False
         """True while a revocation waits until the records in flight are done."""
         self._changed = threading.Condition()

@@ -28,6 +28,9 @@ class OrderedSource(Protocol):
     def hold_back(self, partitions: frozenset[TopicPartition]) -> None:
         """Pause delivery from these partitions and resume all others."""
 
+    def keep_until_run_ends(self) -> None:
+        """Keep the consumer until the run has ended, if the source stands in the graph of the run itself."""
+
 
 class SourceServices(Protocol):
     """What committing, transactions, changelogs and repartitioning do for a source."""

@@ -106,6 +106,11 @@ class ConsumerSourceLogic(ConsumerLogic):
         """Pause delivery from these partitions and resume all others."""
         self.consumer.tell(HoldBack(partitions))
 
+    def keep_until_run_ends(self) -> None:
+        """Keep the consumer until the run has ended. Inside another stage, as RestartSource, the run goes on when this source has ended."""
+        if self.consumer.tracker is not None and not self.inside:
+            self.consumer.tracker.until_run_ends = True
+
     # ── from the consumer ─────────────────────────────────────────────────────────────────────────────────────────
 
     def on_records(self, delivery: Delivery) -> None:

@@ -51,7 +51,7 @@ log: Final = logging.getLogger(__name__)
 
 HELD_TOGETHER: Final = 1_024
 END_FIRST_MS: Final = 1_000.0
-"""How long the end waits for the last entries of the state, before downstream ends first: whoever sees the sinks' end mostly finds the state written."""
+"""How long the stage waits for its last entries before it completes its outlets without them. So the state is usually written when the sinks end."""
 REVOKING_MS: Final = 100.0
 """How soon, at the earliest, processors are called again by the wall clock while a partition with due processors is being revoked."""
 

@@ -252,7 +252,6 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
             progress.add_sink(keeper.stage, keeper.carried)  # a position is done when its entries are written, too
         self._interval_ms = settings.commit_interval_ms
         self._timer: Any = None
-        self._last_mark: PositionMark = {}  # of the last cut, which counts as done when the stage has stopped
         self._producer = StreamProducer(producer_beside(settings))
         self._producer.start().add_done_callback(lambda future: self._on_started(future.exception()))
 
@@ -317,9 +316,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
             return
         ends = {key: slots[key][None].offset() + 1 for key in last}
         self._write_to_disk(lambda: self._state.acknowledged(cut, ends))
-        if ended:
-            self._last_mark = at
-        elif self._progress is not None:
+        if self._progress is not None:
             self._progress.done(self._keeper.stage, at)
         self._keeper.committed()
         if not ended:
@@ -328,9 +325,6 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
     def close(self, error: BaseException | None, finished: bool) -> None:
         self._stop_reading()
         if finished and self._progress is not None:
-            # Not before: when the last position is committed, the consumer says that it is shut down, and the user may end the system. A stage
-            # that is ended with the system does not close its state, and the next run would read the changelog for it.
-            self._progress.done(self._keeper.stage, self._last_mark)
             self._progress.sink_ended(self._keeper.stage)
         self._producer.close(drop=True)
 

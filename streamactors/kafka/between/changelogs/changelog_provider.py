@@ -193,6 +193,9 @@ class ChangelogProvider:
 
         if in_transaction:
             return ChangelogInTransaction(self.application, keeper, topics, state, leave, transaction)
+        source = self._source()
+        if source is not None:
+            source.keep_until_run_ends()
         progress = run.progress if self._counts_done else None
         return ChangelogAtLeastOnce(self.settings, self.application, keeper, topics, state, leave, progress)
 
