@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from streamactors import ActorSystem, Flow, Keep, Sink
+from streamactors.engine.snapshot import snapshots
 from streamactors.kafka import ConsumerSettings, ProducerSettings, Transactional
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from tests.kafka._windows import produce, to_records
@@ -85,6 +85,12 @@ def test_windows_that_silence_closes_while_their_partition_moves(
     assert (errors[0] is None) == (slow_s == 2), errors
 
 
+def source_has_ended(system):
+    """True if no stage without inlets has an open outlet."""
+    stages = [stage for shot in snapshots(system) for stage in shot.stages]
+    return not any(stage.outlets_open for stage in stages if stage.ports[0] == 0)
+
+
 def at_the_end(settings, topic):
     return records(settings, topic).via(counting())
 
@@ -110,7 +116,7 @@ def test_the_end_of_an_input_while_the_other_member_leaves(cluster, wait_for, re
     produce(cluster, topic, rows, 2)
     wait_for(first.reached.is_set)
     first.control.stop_at_end()
-    time.sleep(0.5)  # time for the source to end; what follows holds in either order
+    wait_for(lambda: source_has_ended(first.system))
     monkeypatch.setattr(OffsetTracker, "drain", watched)
     second.control.stop_at_end()
     assert second.control.is_shutdown.exception(30) is None

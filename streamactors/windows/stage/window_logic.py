@@ -1,15 +1,16 @@
 """What the windowed stage does with rows, demand and marks.
 
-Owner: the island. The tasks hold the rules of windows; this file handles demand, marks and silence. Results without demand wait in a queue, and the
+Owner: the island. The tasks hold the rules of windows; this file handles demand, marks and the end. Results without demand wait in a queue, and the
 inlet is held meanwhile, so elements, marks and completion keep their order. A position mark passes at once, unless the source keeps a
 changelog: then the keeper decides which marks pass (`keeper.py`). The results of windows that close by silence, or by the end of an input,
-leave the stage before the signal of that silence or end. If a task reads several topics, rows first wait for their turn (`turns.py`). The file has over 400
-lines because rows, demand, marks and silence act on the same queue of results."""
+leave the stage before the signal of that silence or end. If a task reads several topics, rows first wait for their turn (`turns.py`). The wall clock
+and the silence of a stream without partitions are in `timers.py`. The file has over 400 lines because rows, demand and marks act on the same
+queue of results."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -43,6 +44,7 @@ from streamactors.windows.stage.inputs import Inputs
 from streamactors.windows.stage.keeper import Keeper
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.store_reads import StageReads, stores_of
+from streamactors.windows.stage.timers import StageTimers
 from streamactors.windows.stage.turns import Turns
 from streamactors.windows.state.changelogs import StandbyCopy, changelogs_of
 from streamactors.windows.state.serdes import Serdes
@@ -52,8 +54,6 @@ log: Final = logging.getLogger(__name__)
 HELD_TOGETHER: Final = 1_024
 END_FIRST_MS: Final = 1_000.0
 """How long the stage waits for its last entries before it completes its outlets without them. So the state is usually written when the sinks end."""
-REVOKING_MS: Final = 100.0
-"""How soon, at the earliest, processors are called again by the wall clock while a partition with due processors is being revoked."""
 
 
 class WindowLogic(Logic):
@@ -63,7 +63,6 @@ class WindowLogic(Logic):
         self.factory = factory
         self.intake = factory.blueprint.intake
         self._keeper: Keeper | None = None
-        self._idle_after_ms = factory.blueprint.idle_after_ms
         self._rows_together = factory.rows_together
         self._results = MarkedQueue()
         self._late = MarkedQueue()
@@ -71,10 +70,9 @@ class WindowLogic(Logic):
         self._ending = False
         self._failure: BaseException | None = None
         self.ids = TaskIds(factory.sub_topologies)
-        self._inputs = Inputs(self.ids)
+        self.inputs = Inputs(self.ids)
         self.turns = Turns(self, self.intake.max_task_idle_ms, self.ids)
-        self._last_input_ms = 0.0
-        self._wall_at_least_ms = 1.0
+        self._stage_timers = StageTimers(self, factory.blueprint.idle_after_ms)
         self._started = False
 
     def bind(self) -> None:
@@ -90,7 +88,7 @@ class WindowLogic(Logic):
 
     def on_start(self) -> None:
         factory = replace(self.factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add)
-        factory = factory.in_run(self._wall_ms, partial(run_coroutine, self.run.system))
+        factory = factory.in_run(self.wall_ms, partial(run_coroutine, self.run.system))
         self.turns.providers = self._changelogs.providers_of(self.in_.carries)
         provider = next(iter(self.turns.providers.values()), None)
         if provider is None:
@@ -104,7 +102,7 @@ class WindowLogic(Logic):
         self.tasks = PartitionTasks(replace(factory, changelog=True) if self._keeper is not None else factory)
         self._started = True
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
-        self._last_input_ms = self.interpreter.now_ms()
+        self._stage_timers.heard()
         if self._keeper is not None and provider is not None:
             try:
                 self._keeper.open(provider)
@@ -124,13 +122,13 @@ class WindowLogic(Logic):
     def on_push(self, in_: Connection) -> None:
         chunk = in_.grab(max(self.room, self._to_hold))
         if chunk:
-            self._last_input_ms = self.interpreter.now_ms()
-            self._inputs.heard()
+            self._stage_timers.heard()
+            self.inputs.heard()
             chunk = self.turns.hold(chunk)
             if chunk:
                 self.process(chunk)
         self.drain()
-        self._wait_for_silence()
+        self._stage_timers.wait_for_silence()
 
     def process(self, rows: list[Any]) -> None:
         """Give rows to their tasks; the results wait to be handed out."""
@@ -145,7 +143,7 @@ class WindowLogic(Logic):
         self._pace.end(len(rows))
         if self._keeper is not None and self.tasks.pressed:
             self._keeper.pressed()
-        self._put(results)
+        self.put(results)
 
     @property
     def run(self) -> Run:
@@ -182,7 +180,7 @@ class WindowLogic(Logic):
         """Number of rows that may be taken: the smallest demand of the outlets."""
         return min(out.asked for out in self.outlets)
 
-    def _put(self, results: list[Any]) -> bool:
+    def put(self, results: list[Any]) -> bool:
         """Have results wait to be handed out, and the late rows; return whether there are any."""
         late = self.tasks.take_late() if len(self.outlets) > 1 else []
         self._results.put(results)
@@ -192,7 +190,7 @@ class WindowLogic(Logic):
     def drain(self) -> None:
         """Emit results up to the demand; then take more rows, or end."""
         if self.factory.keeps_time and not self.has_failed:
-            self._keep_time()
+            self._stage_timers.keep_time()
         self.hand_out()
         if self.turns:
             self.turns.take()
@@ -256,7 +254,7 @@ class WindowLogic(Logic):
         """Act on a signal, and let it pass."""
         partition = self.ids.of_input(mark.key[1])
         if isinstance(mark, Revoked):
-            gone = self._inputs.revoked(mark.key)
+            gone = self.inputs.revoked(mark.key)
             self.turns.revoked(mark.key, gone)
             if gone:
                 state_is_gone = self.tasks.revoked(partition)
@@ -270,12 +268,12 @@ class WindowLogic(Logic):
                         mark.key[1],
                     )
         elif isinstance(mark, Idle):
-            silent_ms = self._inputs.silent(mark.key, mark.silent_ms)
+            silent_ms = self.inputs.silent(mark.key, mark.silent_ms)
             if silent_ms is not None:
                 self._give_out(mark.key, partial(self.tasks.idle, partition, silent_ms))
         elif isinstance(mark, EndOfInput):
             sources = sum(not isinstance(each, OwnResults) for each in self.in_.carries)
-            ended = self._inputs.ended(mark.key, sources)
+            ended = self.inputs.ended(mark.key, sources)
             if ended is not None:
                 self._give_out(mark.key, partial(self.tasks.end_of_input, *ended), last=True)
         self.put_mark(mark)
@@ -289,11 +287,11 @@ class WindowLogic(Logic):
 
     def _assigned(self, signal: Assigned) -> None:
         """An input was assigned: make the task of its partition at the first input, with the restored state."""
-        first = self._inputs.assigned(signal.key)
+        first = self.inputs.assigned(signal.key)
         if self._keeper is not None:
             self._keeper.joined(signal)
         if self._keeper is None or not self._keeper.standing.follows:
-            self.turns.assigned(signal, self._inputs.beside(signal.key))
+            self.turns.assigned(signal, self.inputs.beside(signal.key))
         partition = self.ids.of_input(signal.key[1])
         if first and self._keeper is not None:
             self.tasks.revoked(partition)  # a source that was restarted begins again where it had committed
@@ -308,63 +306,42 @@ class WindowLogic(Logic):
         if len(self.outlets) > 1:
             self._late.put_mark(mark)
 
+    def give_own(
+        self, inputs: Iterable[Key], results_of: Callable[[], list[Any]], *, last: bool = False
+    ) -> bool | None:
+        """Emit results that stem from no row of these inputs. Return whether there were any; None if the next owner of an input must emit them."""
+        keeper = self._keeper
+        if keeper is None:
+            return self.put(results_of())
+        if not keeper.may_give(inputs, last=last):
+            return None
+        gave = self.put(results_of())
+        keeper.gave(gave)
+        return gave
+
     def _give_out(self, key: Key, results_of: Callable[[], list[Any]], *, last: bool = False) -> None:
-        """Emit results that stem from no row. The last position mark passes again behind them; with a changelog, the next cut puts a mark there."""
-        keeper = self._keeper
-        if keeper is not None:
-            if keeper.may_give(self._inputs.beside(key), last=last):
-                keeper.gave(self._put(results_of()))
-            elif last:
-                log.warning(
-                    "%s: %s was revoked before its end was processed; its next owner closes its windows",
-                    self.name,
-                    key[1],
-                )
-        elif self._put(results_of()):
-            passed = self.turns.passed
-            if key in passed and (not self.turns or self.turns.is_exact):
-                self.put_mark({key: passed[key]})
+        """Emit the results of an input's silence or end. The last position mark passes again behind them; with a changelog, the next cut puts a mark there."""
+        gave = self.give_own(self.inputs.beside(key), results_of, last=last)
+        passed = self.turns.passed
+        if gave is None and last:
+            log.warning(
+                "%s: %s was revoked before its end was processed; its next owner closes its windows", self.name, key[1]
+            )
+        elif gave and self._keeper is None and key in passed and (not self.turns or self.turns.is_exact):
+            self.put_mark({key: passed[key]})
 
-    # ── processors that are called by the wall clock ──────────────────────────────────────────────────────────────
-
-    def _keep_time(self) -> None:
-        """Start the processors of new tasks, and have a timer call those that are due by the wall clock."""
-        keeper = self._keeper
-        due = []
-        try:
-            for number, task in self.tasks.tasks.items():
-                results = task.start()
-                if not results or keeper is None:
-                    self._put(results)
-                elif keeper.may_give(self._inputs.of(number)):  # else its next owner starts the processors, too
-                    keeper.gave(self._put(results))
-                at = task.wall_due_ms()
-                if at is not None:
-                    due.append(at)
-        except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
-            self._failure = error
-        if due and not self.completing:
-            self.schedule_once("wall", max(self._wall_at_least_ms, min(due) - self._wall_ms()))
-
-    def _wall_ms(self) -> int:
+    def wall_ms(self) -> int:
+        """The wall clock, in ms since 1970."""
         return int(self.run.system.clock.wall_ms())
 
-    def _call_by_wall_clock(self) -> None:
-        keeper = self._keeper
-        if keeper is not None:
-            keeper.touched()
-        self._wall_at_least_ms = 1.0
-        try:
-            for number, task in self.tasks.tasks.items():
-                if keeper is None:
-                    self._put(task.wall_clock(self._wall_ms()))
-                elif keeper.may_give(self._inputs.of(number)):
-                    keeper.gave(self._put(task.wall_clock(self._wall_ms())))
-                else:  # its next owner calls it
-                    self._wall_at_least_ms = REVOKING_MS
-        except Exception as error:  # noqa: BLE001 - what was forwarded before it goes out first
-            self._failure = error
-        self.drain()
+    def touched(self) -> None:
+        """The state may have changed without a row."""
+        if self._keeper is not None:
+            self._keeper.touched()
+
+    def failed(self, error: BaseException) -> None:
+        """The stage fails with this error when the results before it are out."""
+        self._failure = error
 
     # ── readers from outside ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -397,38 +374,17 @@ class WindowLogic(Logic):
         else:
             self._keeper.read_copies(read)
 
-    # ── silence of a stream without partitions, and the end ───────────────────────────────────────────────────────
-
-    def _wait_for_silence(self) -> None:
-        if self._idle_after_ms is None or self._inputs or self.completing:
-            return
-        due = [task.idle_due_ms() for task in self.tasks.tasks.values()]
-        waits = [at for at in due if at is not None]
-        if waits:
-            silent_ms = self.interpreter.now_ms() - self._last_input_ms
-            self.schedule_once("silence", max(1.0, min(waits) - silent_ms))
+    # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_timer(self, key: object) -> None:
-        """Check whether the input has been silent long enough. An input without demand does not count as silent."""
         if key == "end":
             self._end_downstream()
-            return
-        if self.has_failed or self._ending:
+        elif self.has_failed or self._ending:
             return  # the last results wait for demand, and nothing else comes
-        if key == "held":
+        elif key == "held":
             self.drain()
-            return
-        if key == "wall":
-            self._call_by_wall_clock()
-            return
-        if not self.in_.asked or self.completing:
-            self._last_input_ms = self.interpreter.now_ms()
         else:
-            silent_ms = int(self.interpreter.now_ms() - self._last_input_ms)
-            for partition in self.tasks.tasks:
-                self._put(self.tasks.idle(partition, silent_ms))
-            self.drain()
-        self._wait_for_silence()
+            self._stage_timers.on_timer(key)
 
     def on_complete(self, in_: Connection) -> None:
         self.completing = True
@@ -443,7 +399,7 @@ class WindowLogic(Logic):
         self._ending = True
         if not self.in_.carries:
             try:
-                self._put(self.tasks.end_of_input())
+                self.put(self.tasks.end_of_input())
             except Exception as error:  # noqa: BLE001
                 self._failure = error
         elif self._keeper is not None and self._failure is None:
