@@ -10,16 +10,10 @@ import pytest
 from thespian.actors import ActorExitRequest, ActorSystem, PoisonMessage
 
 from streamactors.actors.local_system import LocalSystemBase
+from streamactors.broker.cluster.node_process import free_port
 from tests.actors import actor_classes as actors
 
 PATIENCE_S = 20
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(params=["streamactors", "multiprocTCPBase"])

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
@@ -138,8 +139,7 @@ def test_under_nohup_it_outlives_its_terminal() -> None:
 
 @pytest.mark.parametrize("unread", ["a full disk", "a pipe that nobody reads"])
 def test_it_serves_on_when_its_line_cannot_be_printed(unread: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     if unread == "a full disk":
         output = os.open("/dev/full", os.O_WRONLY)
     else:
@@ -230,8 +230,7 @@ def test_a_server_properties_file_is_read_and_single_settings_win_over_it(tmp_pa
 
 def test_metrics_and_a_ready_probe_are_served_over_http(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     served = ("--metrics-port", str(port), "--metrics-token-file", str(tmp_path / "token"))
     with broker("--listen", "127.0.0.1:0", *served) as running:
         with WireClient("127.0.0.1", running.port()) as client:
@@ -254,8 +253,7 @@ def test_metrics_and_a_ready_probe_are_served_over_http(tmp_path: Path) -> None:
 
 
 def test_metrics_without_a_token_file_have_a_token_that_the_start_tells() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with broker("--listen", "127.0.0.1:0", "--metrics-port", str(port)) as running:
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)

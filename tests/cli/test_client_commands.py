@@ -13,6 +13,7 @@ import uuid
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.cli import bootstrap as client
 from streamactors.cli.clusters import cluster_requests
 from streamactors.cli.main import COMMANDS, run
@@ -298,8 +299,7 @@ def test_a_broker_that_is_not_there_is_one_line(
     # consume asked for the user's rights first: that request waits 10 s, and then the error spoke of 2 s
     monkeypatch.setattr(Admin, "missing_rights", lambda *_: pytest.fail("rights were asked of no broker"))
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     ran = streamactors(*arguments, "-b", address)
     assert (ran.code, ran.out) == (1, "")
     said = rf"streamactors: no broker at {address} \(connection refused for \d+\.\d s\); start one with: streamactors broker\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from streamactors.broker.cluster.node_process import free_port
 from tests.compat.kafka_shims.write import write_scripts
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]
@@ -46,13 +46,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A KAFKA_HOME made of shims, with a rendered server.properties."""
     home = tmp_path_factory.mktemp("kafka home")  # with a space, as on other people's machines
     write_scripts(home)
-    ports = []
-    for _ in range(2):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            ports.append(probe.getsockname()[1])
-    rendered = PROPERTIES.format(port=ports[0], controller=ports[1], data=home / "data")
+    port = free_port()
+    rendered = PROPERTIES.format(port=port, controller=free_port([port]), data=home / "data")
     (home / "server.properties").write_text(rendered)
-    (home / "port").write_text(str(ports[0]))
+    (home / "port").write_text(str(port))
     return home
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from streamactors.broker.cluster.node_process import free_port
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
@@ -18,8 +18,7 @@ def fenced(language: str) -> list[str]:
 
 
 def test_ten_commands_lead_from_nothing_to_rights(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     broker, admin = fenced("properties")[:2]
     (tmp_path / "broker.properties").write_text(broker)
     (tmp_path / "admin.properties").write_text(admin)

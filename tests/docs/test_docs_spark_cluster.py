@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from streamactors.broker.cluster.node_process import free_port
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "spark-cluster.md").read_text()
@@ -107,9 +108,10 @@ def wait_for(port: int) -> None:
 
 
 def free_ports(names: tuple[str, ...]) -> dict[str, int]:
-    with ExitStack() as open_:
-        servers = [open_.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in names]
-        return {name: server.getsockname()[1] for name, server in zip(names, servers, strict=True)}
+    ports: dict[str, int] = {}
+    for name in names:
+        ports[name] = free_port(ports.values())
+    return ports
 
 
 @pytest.mark.slow

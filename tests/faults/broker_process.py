@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from streamactors.broker import Cluster
+from streamactors.broker.cluster.node_process import free_port
 
 
 class BrokerProcess:
     """Real processes, real signals. `kill` is kill -9: nothing is flushed, and no client or broker is notified."""
 
     def __init__(self, data: Path, config: Mapping[str, str | int | bool] | None = None) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.data = data
         self._config = dict(config or {})

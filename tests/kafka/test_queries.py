@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamactors import ActorSystem, Keep, Sink
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, Transactional
@@ -30,12 +31,6 @@ from tests.kafka._windows import (  # noqa: F401  # fixtures
 )
 
 TOKEN = "a-token"
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def counts(settings, topic, until=None):

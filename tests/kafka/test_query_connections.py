@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.kafka import ConsumerSettings
 from streamactors.kafka.between.queries import query_server
 from streamactors.kafka.between.queries.query_server import MOST_CONNECTIONS, QueryServer
 from streamactors.windows import State
-from tests.kafka.test_queries import free_port
 from tests.refused_accepts import SAID, out_of_files, refused_accepts
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamactors import ActorSystem, Keep, Sink
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag
@@ -20,7 +21,6 @@ from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.reads import StoreRequest, UnknownStore
 from tests.kafka._windows import changelog_of, produce, windows_settings  # noqa: F401  # fixtures
-from tests.kafka.test_queries import free_port
 from tests.kafka.test_state_on_disk import entries_read, sums
 
 KEYS = 400

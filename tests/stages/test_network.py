@@ -23,6 +23,7 @@ from streamactors import (
     Source,
     Tcp,
 )
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.dsl.dynamic.tcp import IncomingConnection
 from streamactors.stages.network.tcp import AcceptedTcp, OutgoingTcp, _OutgoingLogic
 from tests.refused_accepts import SAID, loop_of, out_of_files, refused_accepts
@@ -169,8 +170,7 @@ def test_a_client_that_does_not_read_is_not_read_from():
 
 
 def test_a_port_without_a_server_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
+    port = free_port()
     flow = Tcp.outgoing_connection("127.0.0.1", port)
     connection, back = Source.single(b"x").via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run()
     for future in (connection, back):

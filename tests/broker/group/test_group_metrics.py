@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamactors.broker import Cluster
+from streamactors.broker.cluster.node_process import free_port
 
 
 def test_lag_is_measured_per_group_and_partition() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     with Cluster(metrics_port=port) as cluster:
         cluster.create_topic("t", 2)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.apis.partition_view import possible_leaders
+from streamactors.broker.cluster.node_process import free_port
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,
@@ -237,8 +238,7 @@ def test_a_leader_is_lost_while_nobody_listens_at_its_address(tmp_path: Path) ->
         assert replicas is not None
         assert list(replicas.lost_leaders) == []
         assert set(possible_leaders(node)) == {1, 2}
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            closed: int = taken.getsockname()[1]
+        closed = free_port()
         for port, lost in ((closed, [1]), (pair.brokers[1].port, [])):
             endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port)
             pair.write(BrokerRegistration(1, uuid.uuid4(), EPOCHS[1], (endpoint,)), only=2)

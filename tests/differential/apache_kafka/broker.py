@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +14,8 @@ from pathlib import Path
 
 import confluent_kafka
 import confluent_kafka.admin
+
+from streamactors.broker.cluster.node_process import free_port
 
 HERE = Path(__file__).parent
 STARTS = 4
@@ -72,9 +72,10 @@ class EndedEarly(Exception):
 
 def _free_ports(count: int) -> list[int]:
     """Return ports that nobody listens on just now, all different."""
-    with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(server.getsockname()[1]) for server in servers]
+    ports: list[int] = []
+    for _ in range(count):
+        ports.append(free_port(ports))
+    return ports
 
 
 class ApacheKafka:
