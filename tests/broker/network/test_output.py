@@ -38,13 +38,14 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 @pytest.fixture
-def sendfiles(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes that were asked for, call by call."""
+def sendfiles(pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes that `pair` was asked to send, call by call; a broker of another test may send meanwhile."""
     asked: list[int] = []
     sendfile = os.sendfile
 
     def counting(out: int, source: int, offset: int, count: int) -> int:
-        asked.append(count)
+        if out == pair[0].fileno():
+            asked.append(count)
         return sendfile(out, source, offset, count)
 
     monkeypatch.setattr(os, "sendfile", counting)
