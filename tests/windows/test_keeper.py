@@ -9,6 +9,7 @@ from typing import Any
 from streamactors.engine.marks.marks import OwnResults, PositionMark
 from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.stage.keeper import Keeper
+from streamactors.windows.state.changelogs import MarksPass
 
 SOURCE = "s"
 
@@ -42,16 +43,16 @@ class Stage:
 class Log:
     """A changelog that writes down what it is to write, and answers when the test says so."""
 
-    def __init__(self, *, marks_first: bool) -> None:
-        self.marks_first = marks_first
+    def __init__(self, marks_pass: MarksPass) -> None:
+        self.marks_pass = marks_pass
         self.written: list[tuple[PositionMark, bool]] = []  # (mark, they are the last)
 
     def write(self, changes: Sequence[Any], mark: PositionMark, ended: bool) -> None:
         self.written.append((mark.copy(), ended))
 
 
-def kept(*, marks_first: bool = True) -> tuple[Keeper, Stage, Log]:
-    log, stage = Log(marks_first=marks_first), Stage()
+def kept(marks_pass: MarksPass = MarksPass.STOPS) -> tuple[Keeper, Stage, Log]:
+    log, stage = Log(marks_pass), Stage()
 
     def opened(keeper: Keeper, topics: Mapping[str, str], make_task: Any) -> Log:
         return log
@@ -105,7 +106,7 @@ def test_at_the_end_the_last_mark_passes_although_an_earlier_stop_waits() -> Non
 
 
 def test_at_the_end_too_marks_wait_for_the_entries_where_offsets_are_committed_by_hand() -> None:
-    keeper, stage, _ = kept(marks_first=False)
+    keeper, stage, _ = kept(MarksPass.WRITTEN)
     keeper.position(at(1))
     keeper.complete()
     assert (stage.marks, keeper.gives_nothing_more) == ([], False)
@@ -115,7 +116,7 @@ def test_at_the_end_too_marks_wait_for_the_entries_where_offsets_are_committed_b
 
 def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> None:
     """Behind other windows each mark is a cut; the commit interval asks for one besides."""
-    keeper, stage, log = kept(marks_first=False)
+    keeper, stage, log = kept(MarksPass.WRITTEN)
     keeper.standing.follows = True
     keeper.position(at(1))
     keeper.cut({})
@@ -123,6 +124,30 @@ def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> 
     assert log.written == [(at(1), False)]
     keeper.committed()
     assert stage.marks == [at(1)]
+
+
+def test_where_the_source_counts_what_is_done_every_mark_passes_once() -> None:
+    keeper, stage, log = kept(MarksPass.EVERY)
+    keeper.position(at(1))
+    keeper.cut({})  # stops at 1: the mark passes again, behind results that stem from no row
+    keeper.taken()
+    keeper.position(at(2))
+    assert (log.written, stage.marks) == ([(at(1), False)], [at(1), at(1), at(2)])
+    keeper.committed()
+    keeper.taken()
+    keeper.cut({})
+    keeper.position(at(3))
+    assert (log.written[1:], stage.marks[3:]) == ([(at(3), False)], [at(3)])
+
+
+def test_windows_behind_windows_do_not_hold_marks_that_those_wait_for() -> None:
+    """The second stage is asked when rows have come behind the mark at which the first has stopped; the next stop of the first waits for that mark."""
+    for marks_pass, passed in ((MarksPass.EVERY, [at(1)]), (MarksPass.STOPS, [])):
+        keeper, stage, log = kept(marks_pass)
+        keeper.position(at(1))
+        keeper.taken()
+        keeper.cut({})
+        assert (log.written, stage.marks) == ([], passed)
 
 
 def test_in_a_transaction_a_cut_goes_on_to_a_further_mark_before_anything_is_committed() -> None:
@@ -158,7 +183,7 @@ def test_a_cut_with_results_that_stem_from_no_row_has_a_mark_of_its_own_behind_t
 
 def test_where_offsets_are_committed_by_hand_no_mark_but_positions_is_put_behind_results() -> None:
     """The mark passes when the entries are acknowledged, and no sink is waited for."""
-    keeper, stage, log = kept(marks_first=False)
+    keeper, stage, log = kept(MarksPass.WRITTEN)
     keeper.position(at(1))
     keeper.gave(True)
     keeper.cut({})

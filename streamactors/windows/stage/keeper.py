@@ -1,13 +1,15 @@
 """The keeper of a windowed stage's state: when its entries are written, which marks pass, what a new partition waits for.
 
-The keeper takes every position mark and passes on only those of its stops. When the stage is asked to stop (each commit interval), it stops at the
-next mark (`engine/marks/part_state.py`): the entries of everything that changed since the last stop are written, and that mark passes behind the
-results so far. Unlike a sink, the stage does not hold its input meanwhile: rows may change the state, and the next stop writes their entries.
+When the stage is asked to stop (each commit interval), it stops at the next mark (`engine/marks/part_state.py`): the entries of everything that
+changed since the last stop are written. Unlike a sink, the stage does not hold its input meanwhile: rows may change the state, and the next stop
+writes their entries. Which marks pass is up to the changelog (`MarksPass`):
 
-In a transaction the mark of a stop passes at once, because the sinks behind the stage must reach the mark before everything is committed together.
-Without a transaction the mark also passes at once where the source counts what is done: the entries are written when the sinks have done the
-mark, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the
-positions ahead of the state. Where offsets are committed by hand, the mark waits for the entries.
+* In a transaction the mark of a stop passes at once, because the sinks behind the stage must reach the mark before everything is committed
+  together. Other marks do not pass: windows behind these stop at the same marks.
+* Without a transaction every mark passes where the source counts what is done. The entries are written when the sinks have done the mark of the
+  stop, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the positions
+  ahead of the state. Windows behind these stop at times of their own, and the stop of these may wait for any mark to pass those.
+* Where offsets are committed by hand, the mark of a stop waits for the entries, and other marks do not pass.
 
 Results that stem from no row (silence has closed their windows, or the wall clock has called a processor) are emitted behind positions that the sinks
 may have done. So a mark that passes at once has an entry of the stage's own, `OwnResults`, which the sinks report like a position. In a
@@ -34,7 +36,7 @@ from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.turns import Turns
-from streamactors.windows.state.changelogs import Changelog, Provider, StandbyCopy, changelogs_of
+from streamactors.windows.state.changelogs import Changelog, MarksPass, Provider, StandbyCopy, changelogs_of
 
 
 class KeptStage(RunningStage, Protocol):
@@ -209,27 +211,30 @@ class Keeper:
     def position(self, mark: PositionMark) -> None:
         """A position mark has come: everything before it is in the state."""
         self.standing.mark(mark)
-        self._try_to_stop()
+        stopped = self._try_to_stop()
+        if not stopped and self._changelog is not None and self._changelog.marks_pass is MarksPass.EVERY:
+            self.stage.put_mark(mark)
 
     def complete(self) -> None:
         """The input has ended and its last results are out: write the rest, once the entries before are committed."""
         self.standing.end()
         self._try_to_stop()
-        if self._changelog is not None and self._changelog.marks_first:
+        if self._changelog is not None and self._changelog.marks_pass is not MarksPass.WRITTEN:
             if not self.standing.has_given_all:
                 self._last_mark = self._put_mark(self.standing.at)
             self.gives_nothing_more = True
 
-    def _try_to_stop(self) -> None:
+    def _try_to_stop(self) -> bool:
+        """Stop if the stage was asked and stands at a mark for it. Return whether it stopped."""
         changelog = self._changelog
         if changelog is None or not self.standing.may_stop:
-            return
+            return False
         at = self.standing.stop()
         self._hurried = False
         self.stage.turns.go_on()
         if self._last_mark is not None:
             at = self._last_mark
-        elif changelog.marks_first:
+        elif changelog.marks_pass is not MarksPass.WRITTEN:
             at = self._put_mark(at)
         tasks = self.stage.tasks
         changes = [(partition, tasks.changes(partition)) for partition in tasks.tasks]
@@ -237,6 +242,7 @@ class Keeper:
         reads, self._reads = self._reads, []
         self._answers += [read() for read in reads]
         changelog.write(changes, at, self.standing.has_given_all)
+        return True
 
     def _put_mark(self, at: PositionMark) -> PositionMark:
         """Let a mark pass behind the results so far, an empty one too: parts behind this stage stop at it. Return the mark as it passes."""
@@ -265,7 +271,7 @@ class Keeper:
         answers, self._answers = self._answers, []
         for answer in answers:
             answer()
-        if not self._changelog.marks_first:
+        if self._changelog.marks_pass is MarksPass.WRITTEN:
             self.stage.put_mark(self.standing.stopped_at)
         self.finished = self.standing.stand is PartStand.OVER
         self._try_to_stop()

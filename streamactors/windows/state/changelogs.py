@@ -7,6 +7,7 @@ Owner: the run."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -96,11 +97,18 @@ class StandbyCopy(NamedTuple):
     lag: int
 
 
+class MarksPass(enum.Enum):
+    """When position marks pass a stage that keeps a changelog."""
+
+    EVERY = "at once, every mark; it counts as done when the entries of a stop behind it are written"
+    STOPS = "at once, the marks of stops only: the stages behind this one stop at the same marks"
+    WRITTEN = "the marks of stops only, when the entries are written"
+
+
 class Changelog(Protocol):
     """The changelog of one stage in one run. Called on the stage's island, never waits; answers go to the stage's StateKeeper."""
 
-    marks_first: bool
-    """True: a mark passes before the entries as of this mark are committed, and counts as done when they are."""
+    marks_pass: MarksPass
 
     def restore(self, partitions: Sequence[Any]) -> None:
         """Read the entries of these partitions (as marks name them); then `restored` or `failed`."""

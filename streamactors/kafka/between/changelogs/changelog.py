@@ -31,7 +31,7 @@ from streamactors.kafka.transactions.offsets import Debt
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 from streamactors.kafka.writing.deliveries import Slot
 from streamactors.windows.operators.task_ids import partition_of
-from streamactors.windows.state.changelogs import StandbyCopy, StateKeeper
+from streamactors.windows.state.changelogs import MarksPass, StandbyCopy, StateKeeper
 from streamactors.windows.state.store_log import Change
 
 _log = logging.getLogger("streamactors.kafka")
@@ -138,7 +138,7 @@ class _KafkaChangelog:
 class ChangelogInTransaction(_KafkaChangelog):
     """Entries in the run's transaction."""
 
-    marks_first = True
+    marks_pass = MarksPass.STOPS
 
     def __init__(
         self,
@@ -245,7 +245,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
     ) -> None:
         """`progress`: of a run whose positions are committed when every sink has done them; None: offsets are committed by hand."""
         super().__init__(application, keeper, topics, state, leave)
-        self.marks_first = progress is not None
+        self.marks_pass = MarksPass.WRITTEN if progress is None else MarksPass.EVERY
         self._progress = progress
         self._behind = logics_behind(keeper.stage)
         if progress is not None:
