@@ -2,12 +2,15 @@
 
 import gc
 import json
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.subscriptions import TopicPartition
 
 
 def test_what_waits_in_the_queue_of_all_partitions_is_counted_once():
@@ -44,3 +47,32 @@ def test_a_closed_consumer_says_so():
     client.close()
     with pytest.raises(ConsumerFailed, match=r"^the consumer of localhost:1 is closed$"):
         client.positions([])
+
+
+@pytest.mark.parametrize(
+    ("code", "again"),
+    [
+        (KafkaError._STATE, True),
+        (KafkaError._UNKNOWN_PARTITION, True),
+        (KafkaError._PREV_IN_PROGRESS, True),
+        (KafkaError._OUTDATED, True),
+        (KafkaError._FATAL, False),
+    ],
+)
+def test_a_seek_that_librdkafka_refuses_for_the_moment_is_tried_again(code, again):
+    """`Local: Outdated` ended a stream: librdkafka began to fetch the partition while the request to seek waited."""
+
+    def refuse(_):
+        raise KafkaException(KafkaError(code))
+
+    client = StreamConsumer(ConsumerSettings("localhost:1", "nobody"))
+    genuine, client._client = client._client, SimpleNamespace(seek=refuse)
+    try:
+        if again:
+            assert not client.seek(TopicPartition("t", 0), 5)
+        else:
+            with pytest.raises(ConsumerFailed, match="t-0: cannot be read from 5: "):
+                client.seek(TopicPartition("t", 0), 5)
+    finally:
+        client._client = genuine
+        client.close()

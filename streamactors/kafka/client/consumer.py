@@ -42,6 +42,14 @@ _RETRIABLE_COMMIT = (
 _NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID)
 """The group has removed this member: the member is about to lose its partitions, and with them the offsets to commit."""
 
+_NOT_YET = (
+    ck.KafkaError._STATE,
+    ck.KafkaError._UNKNOWN_PARTITION,
+    ck.KafkaError._PREV_IN_PROGRESS,
+    ck.KafkaError._OUTDATED,  # librdkafka began to fetch the partition, or ended that, while the request to seek waited
+)
+"""Refused requests to seek that succeed after a further poll."""
+
 STATISTICS_MS = 5_000
 
 RECORD_OVERHEAD = 64
@@ -298,11 +306,11 @@ class StreamConsumer:
         self._client.resume([ck.TopicPartition(*key) for key in keys])
 
     def seek(self, key: TopicPartition, offset: int) -> bool:
-        """Read a partition from `offset` on. False: it is assigned but not being read yet; try again after the next poll."""
+        """Read a partition from `offset` on. False: librdkafka is about to begin or to end reading it; try again after the next poll."""
         try:
             self._client.seek(ck.TopicPartition(*key, offset))
         except ck.KafkaException as error:
-            if error.args[0].code() in (ck.KafkaError._STATE, ck.KafkaError._UNKNOWN_PARTITION):
+            if error.args[0].code() in _NOT_YET:
                 return False
             raise ConsumerFailed(f"{key}: cannot be read from {offset}: {error.args[0].str()}") from None
         return True
