@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +17,10 @@ from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.processor import Processor
 from streamactors.clock import VirtualClock
 from tests.broker.wire import WireClient
+
+HOST = "127.0.0.1" if sys.platform != "linux" else f"127.{1 + os.getpid() % 199}.{os.getpid() // 199 % 199}.1"
+"""A loopback address of this process. A client of another test's broker, which is gone, tries its port again and again on 127.0.0.1; where the port
+is given to a network under test, that client's requests would be counted, too."""
 
 
 class FakeRequest:
@@ -42,7 +48,7 @@ class Network:
         self.service = service
         self.processor = Processor(self.dispatcher, limits, self._serve)
         self.acceptor = Acceptor(self.dispatcher, limits, self.processor.adopt)
-        self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", "127.0.0.1", 0, "127.0.0.1", 0))
+        self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", HOST, 0, HOST, 0))
         self.dispatcher.start()
         self.on_loop(self.acceptor.start)
         self.on_loop(self.processor.start)
@@ -68,7 +74,7 @@ class Network:
         return result[0]
 
     def client(self, receive_buffer: int | None = None) -> WireClient:
-        return WireClient("127.0.0.1", self.listener.port, receive_buffer=receive_buffer)
+        return WireClient(HOST, self.listener.port, receive_buffer=receive_buffer)
 
     def close(self) -> None:
         self.on_loop(self.acceptor.stop)
