@@ -96,8 +96,8 @@ def at_the_end(settings, topic):
 
 
 def test_the_end_of_an_input_while_the_other_member_leaves(cluster, wait_for, read_all, monkeypatch):
-    """A bounded read has ended, and its last windows are open. The other member leaves, so the group revokes the partition. Nobody else closes these
-    windows, so the revocation waits for their results, too."""
+    """A bounded read has ended, and its last windows are open. The other member leaves, so the group revokes the partition. No other member reads the
+    rows again, so the revocation waits for the results of these windows, too."""
     revoking, drain = threading.Event(), OffsetTracker.drain
 
     def watched(self, keys, timeout_ms):

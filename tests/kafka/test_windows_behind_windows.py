@@ -9,7 +9,15 @@ import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors import Flow, Keep, Sink
-from streamactors.kafka import ProducerRecord, ProducerSettings, Transactional
+from streamactors.kafka import (
+    Committer,
+    CommitterSettings,
+    Consumer,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    Transactional,
+)
 from streamactors.windows import Record
 from tests.kafka.test_changelog_silence import records, settings_of
 
@@ -50,8 +58,8 @@ def feed(cluster):
         thread.join(30)
 
 
-def counted_twice(settings, topic):
-    first = records(settings, topic).group_by_key().count(name="first").to_stream()
+def counted_twice(rows):
+    first = rows.group_by_key().count(name="first").to_stream()
     again = first.map(lambda row: Record(row.key, row.value, row.timestamp, row.context))
     return again.via(Flow.group_by_key().count(name="second").to_stream())
 
@@ -61,7 +69,7 @@ def test_what_both_have_counted_is_committed_while_rows_keep_coming(cluster, sys
     # it passed no further mark -> the second stage waited for one, as long as rows came behind the last.
     topic = "twice"
     end = feed(topic)
-    source = counted_twice(settings_of(cluster, topic), topic)
+    source = counted_twice(records(settings_of(cluster, topic), topic))
     control, done = source.to_mat(Sink.ignore(), Keep.both).run(system)
     wait_for(lambda: committed_of(topic) > 0)
     before = committed_of(topic)
@@ -77,7 +85,7 @@ def test_in_a_transaction_too(cluster, system, feed, wait_for, committed_of, rea
     cluster.create_topic("out-" + topic, partitions=1)
     end = feed(topic)
     writing = ProducerSettings(cluster.bootstrap_servers, transactional_id=topic, commit_interval_ms=20)
-    source = counted_twice(settings_of(cluster, topic), topic)
+    source = counted_twice(records(settings_of(cluster, topic), topic))
     written = source.map(lambda row: ProducerRecord("out-" + topic, b"%d" % row.value, row.key))
     control, done = written.to_mat(Transactional.sink(writing), Keep.both).run(system)
     wait_for(lambda: committed_of(topic) > 0)
@@ -86,3 +94,22 @@ def test_in_a_transaction_too(cluster, system, feed, wait_for, committed_of, rea
     control.shutdown()
     done.result(30)
     assert len(read_all("out-" + topic)) == rows
+
+
+def test_where_offsets_are_committed_by_hand_too(cluster, system, feed, wait_for, committed_of, read_all):
+    topic = "twice-by-hand"
+    end = feed(topic)
+    source = Consumer.committable_source(settings_of(cluster, topic), Subscriptions.topics(topic))
+    by_hand = source.also_to(Flow.map(lambda message: message.offset).to(Committer.sink(CommitterSettings())))
+    rows = by_hand.map(lambda message: Record(message.record.key, b"x", message.record.timestamp, message.record))
+    control, done = counted_twice(rows).to_mat(Sink.ignore(), Keep.both).run(system)
+
+    def entries():
+        return [len(read_all(f"{topic}-{store}-store-changelog")) for store in ("first", "second")]
+
+    wait_for(lambda: committed_of(topic) > 0 and all(entries()))
+    before = entries()
+    wait_for(lambda: all(now > then for now, then in zip(entries(), before, strict=True)))
+    end()
+    control.shutdown()
+    done.result(30)

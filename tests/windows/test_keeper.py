@@ -126,7 +126,7 @@ def test_where_marks_wait_for_the_entries_one_answer_lets_one_mark_through() -> 
     assert stage.marks == [at(1)]
 
 
-def test_where_the_source_counts_what_is_done_every_mark_passes_once() -> None:
+def test_where_the_source_counts_what_is_done_every_mark_passes() -> None:
     keeper, stage, log = kept(MarksPass.EVERY)
     keeper.position(at(1))
     keeper.cut({})  # stops at 1: the mark passes again, behind results that stem from no row
@@ -141,7 +141,7 @@ def test_where_the_source_counts_what_is_done_every_mark_passes_once() -> None:
 
 
 def test_windows_behind_windows_do_not_hold_marks_that_those_wait_for() -> None:
-    """The second stage is asked when rows have come behind the mark at which the first has stopped; the next stop of the first waits for that mark."""
+    """The first stage has stopped at a mark and waits until the sinks reach it. The second is asked to stop only when rows have come behind that mark."""
     for marks_pass, passed in ((MarksPass.EVERY, [at(1)]), (MarksPass.STOPS, [])):
         keeper, stage, log = kept(marks_pass)
         keeper.position(at(1))

@@ -13,6 +13,7 @@ from typing import Any
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
+from streamactors.kafka.client.error_codes import NOT_A_MEMBER, PASSING, RETRIABLE_COMMIT, RETRIABLE_SEEK
 from streamactors.kafka.client.runs import NOTHING, PollResult, RecordRun, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
 from streamactors.kafka.errors import CommitFailed, ConsumerFailed, NoBroker, TopicNotFound
@@ -20,35 +21,6 @@ from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
 _log = logging.getLogger("streamactors.kafka")
-
-_PASSING = (
-    ck.KafkaError._ALL_BROKERS_DOWN,
-    ck.KafkaError._TRANSPORT,
-    ck.KafkaError._TIMED_OUT,
-    ck.KafkaError._RESOLVE,
-    ck.KafkaError._MAX_POLL_EXCEEDED,  # the member has left; the poll that reports it lets the member join again
-)
-"""Logged as warnings: librdkafka recovers from these errors."""
-_RETRIABLE_COMMIT = (
-    ck.KafkaError.REBALANCE_IN_PROGRESS,
-    ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
-    ck.KafkaError.NOT_COORDINATOR,
-    ck.KafkaError.REQUEST_TIMED_OUT,
-    ck.KafkaError._TIMED_OUT,
-    ck.KafkaError._TRANSPORT,
-    ck.KafkaError._WAIT_COORD,
-)
-_NOT_A_MEMBER = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID)
-"""The group has removed this member: the member is about to lose its partitions, and with them the offsets to commit."""
-
-_NOT_YET = (
-    ck.KafkaError._STATE,
-    ck.KafkaError._UNKNOWN_PARTITION,
-    ck.KafkaError._PREV_IN_PROGRESS,
-    ck.KafkaError._OUTDATED,  # librdkafka began to fetch the partition, or ended that, while the request to seek waited
-)
-"""Refused requests to seek that succeed after a further poll."""
 
 STATISTICS_MS = 5_000
 
@@ -282,7 +254,7 @@ class StreamConsumer:
                 ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
             elif error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED and not self._settings.group_id:
                 pass  # of the group that librdkafka wants to be named: without a group none is needed
-            elif error.code() in _PASSING or (error.retriable() and not error.fatal()):
+            elif error.code() in PASSING or (error.retriable() and not error.fatal()):
                 _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
             else:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
@@ -306,11 +278,11 @@ class StreamConsumer:
         self._client.resume([ck.TopicPartition(*key) for key in keys])
 
     def seek(self, key: TopicPartition, offset: int) -> bool:
-        """Read a partition from `offset` on. False: librdkafka is about to begin or to end reading it; try again after the next poll."""
+        """Read a partition from `offset` on. False: librdkafka is about to start or stop fetching it; try again after the next poll."""
         try:
             self._client.seek(ck.TopicPartition(*key, offset))
         except ck.KafkaException as error:
-            if error.args[0].code() in _NOT_YET:
+            if error.args[0].code() in RETRIABLE_SEEK:
                 return False
             raise ConsumerFailed(f"{key}: cannot be read from {offset}: {error.args[0].str()}") from None
         return True
@@ -335,11 +307,7 @@ class StreamConsumer:
         return self._client.consumer_group_metadata()
 
     def _judge(self, error: Any, offsets: Mapping[TopicPartition, int]) -> bool:
-        if (
-            error.code() in _RETRIABLE_COMMIT
-            or error.retriable()
-            or (self._is_member and error.code() in _NOT_A_MEMBER)
-        ):
+        if error.code() in RETRIABLE_COMMIT or error.retriable() or (self._is_member and error.code() in NOT_A_MEMBER):
             return False
         named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
         code = error.code()

@@ -12,22 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.error_codes import MOVING_COORDINATOR
 from streamactors.kafka.settings import ClientSettings
 
 AGAIN_S: Final = 0.1
 """The time between two questions to a coordinator that moves."""
 _LAST_S: Final = 0.5
 """With less time left there is no further attempt."""
-_MOVES: Final = (
-    ck.KafkaError.NOT_COORDINATOR,
-    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
-    ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-)
 
 
 def is_moving(error: ck.KafkaException) -> bool:
     """True for an answer of a broker that does not coordinate the group, or not yet."""
-    return error.args[0].code() in _MOVES
+    return error.args[0].code() in MOVING_COORDINATOR
 
 
 def group_offsets(connection: Connection, settings: ClientSettings, group: str, wanted: Sequence[Any]) -> list[Any]:

@@ -107,7 +107,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         self.consumer.tell(HoldBack(partitions))
 
     def keep_until_run_ends(self) -> None:
-        """Keep the consumer until the run has ended. Inside another stage, as RestartSource, the run goes on when this source has ended."""
+        """Keep the consumer until the run has ended. A source inside another stage, such as a RestartSource, does not: it ends before the run."""
         if self.consumer.tracker is not None and not self.inside:
             self.consumer.tracker.until_run_ends = True
 
