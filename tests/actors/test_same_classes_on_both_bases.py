@@ -10,7 +10,7 @@ import pytest
 from thespian.actors import ActorExitRequest, ActorSystem, PoisonMessage
 
 from streamactors.actors.local_system import LocalSystemBase
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from tests.actors import actor_classes as actors
 
 PATIENCE_S = 20

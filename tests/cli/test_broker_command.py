@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord

@@ -13,7 +13,7 @@ import uuid
 import pytest
 
 from streamactors.broker import Cluster
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli import bootstrap as client
 from streamactors.cli.clusters import cluster_requests
 from streamactors.cli.main import COMMANDS, run

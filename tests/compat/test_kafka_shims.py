@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from tests.compat.kafka_shims.write import write_scripts
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "cluster.md").read_text()

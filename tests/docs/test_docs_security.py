@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()

@@ -9,14 +9,15 @@ from pathlib import Path
 from types import TracebackType
 
 from streamactors.broker import Cluster
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import ReservedPorts
 
 
 class BrokerProcess:
     """Real processes, real signals. `kill` is kill -9: nothing is flushed, and no client or broker is notified."""
 
     def __init__(self, data: Path, config: Mapping[str, str | int | bool] | None = None) -> None:
-        self.port = free_port()
+        self._ports = ReservedPorts()
+        self.port = self._ports.reserve()
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.data = data
         self._config = dict(config or {})
@@ -56,3 +57,4 @@ class BrokerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        self._ports.close()

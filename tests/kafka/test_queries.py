@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamactors import ActorSystem, Keep, Sink
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, Transactional

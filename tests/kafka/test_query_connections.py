@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.kafka import ConsumerSettings
 from streamactors.kafka.between.queries import query_server
 from streamactors.kafka.between.queries.query_server import MOST_CONNECTIONS, QueryServer

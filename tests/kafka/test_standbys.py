@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamactors import ActorSystem, Keep, Sink
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag

@@ -23,7 +23,7 @@ from streamactors import (
     Source,
     Tcp,
 )
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.dsl.dynamic.tcp import IncomingConnection
 from streamactors.stages.network.tcp import AcceptedTcp, OutgoingTcp, _OutgoingLogic
 from tests.refused_accepts import SAID, loop_of, out_of_files, refused_accepts

@@ -4,36 +4,30 @@ Owner: `SeveralBrokers`. A node keeps its address and its folder when it is star
 
 from __future__ import annotations
 
-import random
-import socket
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from streamactors.broker.cluster.reserved_ports import HOST
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.launch.child_process import ChildBroker
 
-HOST: Final = "127.0.0.1"
-_PORTS: Final = range(20_000, 32_000)
-"""Below the ports that systems give to outgoing connections, so that a stopped node's port stays free."""
-_TRIES: Final = 200
-
 
 class NodeProcess:
-    """One node. `arguments` are those of a broker process, without its folder and its listeners; without `port` it gets a free one."""
+    """One node. `arguments` are those of a broker process, without its folder and its listeners."""
 
     def __init__(
         self,
         node_id: int,
         folder: Path,
         arguments: Mapping[str, Any],
+        port: int,
         controller_port: int | None,
         protocol: str = "PLAINTEXT",
-        port: int | None = None,
     ) -> None:
         self.node_id = node_id
         self.folder = folder
-        self.port = free_port() if port is None else port
+        self.port = port
         self.controller_port = controller_port  # None for a node that is no controller
         self._arguments = arguments
         self._protocol = protocol  # the protocol of the listener for clients and brokers, and the name of that listener
@@ -131,29 +125,3 @@ class NodeProcess:
             self._paused = False
             self.child.resume()
             self.child.await_followed()
-
-
-_DICE: Final = random.SystemRandom()
-"""A test runner seeds `random` alike in each of its processes; all of them would choose the same ports at the same time."""
-
-
-def free_port(kept: Container[int] = (), in_a_row: int = 1) -> int:
-    """Return the first of `in_a_row` consecutive ports of the loopback interface. No process listens on them, and none is `kept`.
-
-    Raises BrokerStartError."""
-    for _ in range(_TRIES):
-        first = _DICE.choice(_PORTS)
-        if all(_is_free(port, kept) for port in range(first, first + in_a_row)):
-            return first
-    raise BrokerStartError(f"no free port was found between {_PORTS.start} and {_PORTS.stop}")
-
-
-def _is_free(port: int, kept: Container[int]) -> bool:
-    if port in kept:
-        return False
-    with socket.socket() as probe:
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True

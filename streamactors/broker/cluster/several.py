@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.cluster.acked import check_acked
-from streamactors.broker.cluster.node_process import HOST, NodeProcess, free_port
+from streamactors.broker.cluster.node_process import NodeProcess
+from streamactors.broker.cluster.reserved_ports import HOST, ReservedPorts
 from streamactors.broker.cluster.view import PartitionView, View
 from streamactors.broker.errors import BrokerError, BrokerStartError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id, read_folder
@@ -86,8 +87,28 @@ class SeveralBrokers:
         self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
         self._temporary = given is None
         self._controllers = range(1, _controllers(self.data_folder, count, controllers) + 1)
-        kept = () if port is None else range(port, port + count)
-        ports = {node_id: free_port(kept) for node_id in self._controllers}
+        self._door = None if doors is None else doors.owner()
+        self._protocol = "PLAINTEXT" if doors is None else doors.protocol
+        self._ports = ReservedPorts(() if port is None else range(port, port + count))
+        self.nodes: dict[int, NodeProcess] = {}
+        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._door)
+        self._cut: set[tuple[int, int]] = set()  # (sender, receiver)
+        self._slow_ms: dict[int, float] = {}
+        try:
+            self._make_nodes(count, arguments, port)
+            self._start_all()
+            self._await_whole()
+            if doors is not None:
+                self._let_in(doors.users, doors.acls or [])
+        except BaseException:
+            self.close()
+            raise
+        self.bootstrap_servers = ",".join(each.address for each in self.nodes.values())
+        self.cluster_id: str = self.nodes[CONTROLLER].child.cluster_id
+
+    def _make_nodes(self, count: int, arguments: Mapping[str, Any], port: int | None) -> None:
+        """Choose the ports and settings of the nodes, and format the folders of several controllers. Raises BrokerStartError."""
+        ports = {node_id: self._ports.reserve() for node_id in self._controllers}
         quorum = self._quorum(ports)
         in_sync = min(2, count)
         settings = {
@@ -97,9 +118,6 @@ class SeveralBrokers:
             "transaction.state.log.min.isr": in_sync,
             **arguments["settings"],
         }
-        self._door = None if doors is None else doors.owner()
-        protocol = "PLAINTEXT" if doors is None else doors.protocol
-        self.nodes: dict[int, NodeProcess] = {}
         for node_id in range(1, count + 1):
             role: dict[str, Any] = {"process.roles": "broker"}
             if node_id in ports:
@@ -111,23 +129,10 @@ class SeveralBrokers:
                 node_id,
                 self.data_folder / str(node_id),
                 own,
+                self._ports.reserve() if port is None else port + node_id - 1,
                 ports.get(node_id),
-                protocol,
-                kept[node_id - 1] if kept else None,
+                self._protocol,
             )
-        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._door)
-        self._cut: set[tuple[int, int]] = set()  # (sender, receiver)
-        self._slow_ms: dict[int, float] = {}
-        try:
-            self._start_all()
-            self._await_whole()
-            if doors is not None:
-                self._let_in(doors.users, doors.acls or [])
-        except BaseException:
-            self.close()
-            raise
-        self.bootstrap_servers = ",".join(each.address for each in self.nodes.values())
-        self.cluster_id: str = self.nodes[CONTROLLER].child.cluster_id
 
     def _let_in(self, users: Mapping[str, str], acls: Sequence[Mapping[str, str]]) -> None:
         """Create the users and the entries, and wait until every node has them. Raises BrokerError."""
@@ -183,6 +188,7 @@ class SeveralBrokers:
         for node in sorted(started, key=lambda each: -each.node_id):
             if node.started:
                 node.stop()
+        self._ports.close()
         if self._temporary:
             shutil.rmtree(self.data_folder, ignore_errors=True)
 

@@ -31,27 +31,21 @@ def run_processes(
     from streamactors.broker.cluster.host_brokers import HostBrokers
     from streamactors.broker.cluster.host_folders import prepare
     from streamactors.broker.cluster.host_settings import settings_of_each
-    from streamactors.broker.cluster.node_process import free_port
+    from streamactors.broker.cluster.reserved_ports import ReservedPorts
     from streamactors.broker.config.broker_config import BrokerConfig
-
-    kept: set[int] = set()
-
-    def port() -> int:
-        """A port whose successors are free, too, one for each broker."""
-        found = free_port(kept, in_a_row=processes)
-        kept.update(range(found, found + processes))
-        return found
 
     given = dict(given)
     named = BrokerConfig.of(given).data_folder
+    ports = ReservedPorts()
     with ExitStack() as undo:
+        undo.callback(ports.close)
         if named is None:
             folder = Path(tempfile.mkdtemp(prefix="streamactors-"))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
         else:
             folder = Path(named).expanduser().absolute()
         given["log.dirs"] = str(folder)
-        each_settings = settings_of_each(given, processes, port)
+        each_settings = settings_of_each(given, processes, lambda: ports.reserve(in_a_row=processes))
         prepare(folder, processes, adopt=adopt)
         arguments = [
             {

@@ -8,8 +8,8 @@ writes their entries. Which marks pass is up to the changelog (`MarksPass`):
   together. Other marks do not pass: windows behind these stop at the same marks.
 * Without a transaction every mark passes where the source counts what is done. The entries are written when the sinks have done the mark of the
   stop, and the mark counts as done when the entries are acknowledged. So after a crash the state is never ahead of the results, nor the positions
-  ahead of the state. The stage may wait until the sinks reach any mark, so windows
-  further down, which stop at times of their own, must not hold it.
+  ahead of the state. The stage may wait until the sinks reach any mark, so windows further down, which stop at times of their own, must not hold
+  it.
 * Where offsets are committed by hand, the mark of a stop waits for the entries, and other marks do not pass.
 
 Results that stem from no row (silence has closed their windows, or the wall clock has called a processor) are emitted behind positions that the sinks

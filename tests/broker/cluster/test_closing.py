@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.cluster.node_process import NodeProcess
+from streamactors.broker.cluster.reserved_ports import ReservedPorts
 from streamactors.broker.cluster.several import SeveralBrokers
 
 
@@ -33,7 +34,7 @@ def test_the_nodes_of_a_cluster_with_a_temporary_folder_are_killed_at_once(
     nodes[4] = SimpleNamespace(node_id=4, started=False, stop=stop)
     folder = tmp_path / "cluster"
     folder.mkdir()
-    cluster: Any = SimpleNamespace(nodes=nodes, _temporary=True, data_folder=folder)
+    cluster: Any = SimpleNamespace(nodes=nodes, _temporary=True, data_folder=folder, _ports=ReservedPorts())
     SeveralBrokers.close(cluster)
     assert sorted(killed) == [1, 2, 3]
     assert not folder.exists()
@@ -45,7 +46,8 @@ def test_the_nodes_of_a_kept_folder_are_stopped_one_by_one_the_controller_last(t
     def node(n: int) -> Any:
         return SimpleNamespace(node_id=n, started=n != 3, stop=lambda: stopped.append(n))
 
-    cluster: Any = SimpleNamespace(nodes={n: node(n) for n in (1, 2, 3)}, _temporary=False, data_folder=tmp_path)
+    nodes = {n: node(n) for n in (1, 2, 3)}
+    cluster: Any = SimpleNamespace(nodes=nodes, _temporary=False, data_folder=tmp_path, _ports=ReservedPorts())
     SeveralBrokers.close(cluster)
     assert stopped == [2, 1]
     assert tmp_path.exists()

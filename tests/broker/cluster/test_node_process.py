@@ -28,7 +28,7 @@ def test_a_node_is_alive_when_it_is_ready(tmp_path: Path, monkeypatch: pytest.Mo
     # Three threads start a node each. The first that was ready told all nodes their links, and another node's start took the answer for its own:
     # KeyError: 'bootstrap_servers'.
     monkeypatch.setattr(node_process, "ChildBroker", Child)
-    node = NodeProcess(1, tmp_path, {}, None, port=9092)
+    node = NodeProcess(1, tmp_path, {}, 9092, None)
     node.launch({})
     assert not node.alive
     with pytest.raises(BrokerStartError, match="node 1 is being started already"):

@@ -14,7 +14,7 @@ import confluent_kafka.admin
 import pytest
 
 from streamactors.broker.cluster.doors import make_certificates
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.broker.cluster.view import View
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id

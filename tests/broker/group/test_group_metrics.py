@@ -7,7 +7,7 @@ import urllib.request
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streamactors.broker import Cluster
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 
 
 def test_lag_is_measured_per_group_and_partition() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.folders.meta_properties import FILE_NAME, encode_properties, new_properties
 from tests.broker.live_broker import LiveBroker

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.apis.partition_view import possible_leaders
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.cluster.node_process import HOST, free_port
+from streamactors.broker.cluster.reserved_ports import HOST, free_port
 from streamactors.broker.controller.own_replica import OwnReplica
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.launch.storage_format import format_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster.node_process import HOST
+from streamactors.broker.cluster.reserved_ports import HOST
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
 from streamactors.broker.log.disk import Disk

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from streamactors.broker.cluster.node_process import HOST, free_port
+from streamactors.broker.cluster.reserved_ports import HOST, free_port
 from streamactors.broker.controller.controller import Controller
 from streamactors.broker.helpers import call_on
 from streamactors.broker.launch.storage_format import format_folder

@@ -15,7 +15,7 @@ from pathlib import Path
 import confluent_kafka
 import confluent_kafka.admin
 
-from streamactors.broker.cluster.node_process import free_port
+from streamactors.broker.cluster.reserved_ports import free_port
 
 HERE = Path(__file__).parent
 STARTS = 4
