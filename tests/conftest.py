@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.loopback import OF_THIS_PROCESS
+
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("fresh"), derandomize=True)
 settings.load_profile("repeatable")
@@ -48,6 +50,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     seed = getattr(config.option, "randomly_seed", None)
     if seed is not None and config.pluginmanager.hasplugin("randomly"):
         terminalreporter.write_line(f"tests ran in random order; the same order again: pytest --randomly-seed={seed}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def brokers_have_an_address_of_this_process() -> Iterator[None]:
+    """See `tests/loopback.py`."""
+    from streamactors.broker.cluster import cluster, doors
+
+    listen = f"{OF_THIS_PROCESS}:0"
+    folder, hosts = doors.make_certificates.__defaults__
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(cluster, "_ANY_PORT", listen)
+        changed.setitem(cluster.Cluster.__init__.__kwdefaults__, "listen", listen)
+        changed.setattr(doors.make_certificates, "__defaults__", (folder, (*hosts, OF_THIS_PROCESS)))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -217,7 +217,7 @@ def crash_while_creating(folder: Path, rng: random.Random) -> None:
     for thread in threads:
         thread.join()
     cluster.close()
-    with Cluster(data=folder) as again, WireClient("127.0.0.1", int(again.bootstrap_servers.split(":")[1])) as client:
+    with Cluster(data=folder) as again, WireClient(host, int(again.bootstrap_servers.split(":")[1])) as client:
         there = topics(client)
         assert {name for name, exists in acknowledged.items() if exists} <= set(there)
         assert {name for name, exists in acknowledged.items() if not exists} & set(there) == set()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import struct
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,10 +15,7 @@ from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.processor import Processor
 from streamactors.clock import VirtualClock
 from tests.broker.wire import WireClient
-
-HOST = "127.0.0.1" if sys.platform != "linux" else f"127.{1 + os.getpid() % 199}.{os.getpid() // 199 % 199}.1"
-"""A loopback address of this process. A client of another test's broker, which is gone, tries its port again and again on 127.0.0.1; where the port
-is given to a network under test, that client's requests would be counted, too."""
+from tests.loopback import OF_THIS_PROCESS
 
 
 class FakeRequest:
@@ -48,7 +43,7 @@ class Network:
         self.service = service
         self.processor = Processor(self.dispatcher, limits, self._serve)
         self.acceptor = Acceptor(self.dispatcher, limits, self.processor.adopt)
-        self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", HOST, 0, HOST, 0))
+        self.listener = self.acceptor.bind(ListenerSpec("PLAINTEXT", OF_THIS_PROCESS, 0, OF_THIS_PROCESS, 0))
         self.dispatcher.start()
         self.on_loop(self.acceptor.start)
         self.on_loop(self.processor.start)
@@ -74,7 +69,7 @@ class Network:
         return result[0]
 
     def client(self, receive_buffer: int | None = None) -> WireClient:
-        return WireClient(HOST, self.listener.port, receive_buffer=receive_buffer)
+        return WireClient(OF_THIS_PROCESS, self.listener.port, receive_buffer=receive_buffer)
 
     def close(self) -> None:
         self.on_loop(self.acceptor.stop)
