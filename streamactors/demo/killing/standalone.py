@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.demo.data import DemoError
 from streamactors.spark.session.java import java_home
 from streamactors.spark.session.session import pyspark_folder
@@ -36,7 +37,7 @@ class Standalone:
     def __enter__(self) -> Standalone:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            port = _free_port()
+            port = free_port()
             self.url = f"spark://{HOST}:{port}"
             self._start("master.Master", "--host", HOST, "--port", str(port), "--webui-port", "0")
             _wait_for_port(port, self._log("master.Master"))
@@ -99,12 +100,6 @@ def _scala_version(spark: Path) -> str:
     """Return the version of Scala in the name of Spark's jar, spark-core_2.13-4.3.0.jar."""
     (jar,) = (spark / "jars").glob("spark-core_*.jar")
     return jar.name.removeprefix("spark-core_").partition("-")[0]
-
-
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _wait_for_port(port: int, log: Path) -> None:
