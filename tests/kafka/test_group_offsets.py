@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +14,7 @@ from streamactors.kafka.settings import ClientSettings
 
 ASK = """
 import sys
+import time
 from streamactors.kafka import Admin, TopicPartition
 from streamactors.kafka.client import admin as of_admin, group_offsets
 from streamactors.kafka.errors import GroupNotFound, KafkaError
@@ -24,12 +24,13 @@ of_admin.REQUEST_TIMEOUT_MS = group_offsets.REQUEST_TIMEOUT_MS = 1_000
 of_admin._WAIT["request_timeout"] = 1
 admin = Admin(ClientSettings(sys.argv[1]))
 ask = eval(sys.argv[2])
+begin = time.monotonic()
 try:
     ask()
 except KafkaError as error:
     print("refused:", error, flush=True)
 else:
-    print("answered although the broker stands still", flush=True)
+    print(f"answered after {time.monotonic() - begin:.3f} s although the broker stands still", flush=True)
 sys.stdin.readline()  # the broker answers now
 of_admin.REQUEST_TIMEOUT_MS = group_offsets.REQUEST_TIMEOUT_MS = 30_000
 try:
@@ -55,7 +56,8 @@ def test_a_request_that_timed_out_and_is_answered_later_ends_no_process(
         cluster.create_topic("orders", 1)
         with Admin(ClientSettings(cluster.bootstrap_servers)) as admin:
             admin.commit("readers", {TopicPartition("orders", 0): 1})
-            os.kill(cluster.pid, signal.SIGSTOP)  # before the process starts, which may ask at once
+            threads = Path(f"/proc/{cluster.pid}/task")
+            cluster._running.pause()  # before the process starts, which may ask at once
             try:
                 asking = subprocess.Popen(
                     [sys.executable, "-c", ASK, cluster.bootstrap_servers, ask],
@@ -66,10 +68,11 @@ def test_a_request_that_timed_out_and_is_answered_later_ends_no_process(
                 assert asking.stdin is not None
                 assert asking.stdout is not None
                 first = asking.stdout.readline()
+                stopped = {stat.read_text().rpartition(")")[2].split()[0] for stat in threads.glob("*/stat")} == {"T"}
             finally:
-                os.kill(cluster.pid, signal.SIGCONT)
+                cluster._running.resume()
             with asking:
-                assert first.startswith("refused:")
+                assert first.startswith("refused:"), (first, stopped)
                 asking.stdin.write("\n")
                 asking.stdin.flush()
                 assert asking.stdout.read() == "answered\n"
