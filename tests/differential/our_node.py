@@ -61,11 +61,11 @@ class OurNode:
 
     def pause(self) -> None:
         assert self._cluster is not None
-        os.kill(self._cluster.pid, signal.SIGSTOP)
+        self._cluster._running.pause()
 
     def resume(self) -> None:
         assert self._cluster is not None
-        os.kill(self._cluster.pid, signal.SIGCONT)
+        self._cluster._running.resume()
 
 
 class OurController(OurNode):

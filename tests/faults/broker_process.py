@@ -42,12 +42,13 @@ class BrokerProcess:
         self.stop()
 
     def pause(self) -> None:
+        """Returns when every thread has stopped."""
         assert self._cluster is not None
-        os.kill(self._cluster.pid, signal.SIGSTOP)
+        self._cluster._running.pause()
 
     def resume(self) -> None:
         assert self._cluster is not None
-        os.kill(self._cluster.pid, signal.SIGCONT)
+        self._cluster._running.resume()
 
     def __enter__(self) -> BrokerProcess:
         self.start()

@@ -57,7 +57,8 @@ def test_a_request_that_timed_out_and_is_answered_later_ends_no_process(
         with Admin(ClientSettings(cluster.bootstrap_servers)) as admin:
             admin.commit("readers", {TopicPartition("orders", 0): 1})
             threads = Path(f"/proc/{cluster.pid}/task")
-            cluster._running.pause()  # before the process starts, which may ask at once
+            # The process asks within 100 ms of its start. On a busy machine some threads of the broker go on for 200 ms after SIGSTOP: `pause` waits.
+            cluster._running.pause()
             try:
                 asking = subprocess.Popen(
                     [sys.executable, "-c", ASK, cluster.bootstrap_servers, ask],
