@@ -1,7 +1,7 @@
-"""The loopback address on which the brokers of this test process listen.
+"""The loopback address on which this test process listens with each `Cluster` that has no `listen` of its own.
 
-A client tries the port of a broker that is gone again and again. The system may give that port to the broker of a test in another process: there the
-client's requests would be counted, and its consumer would join a group of the same name. So each process has an address of its own."""
+A client keeps trying the port of a broker that has ended. The system may give that port to a broker of another test process. That broker would count
+the client's requests, and the client would join another test's group of the same name. So each process has an address of its own."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,6 +84,8 @@ def test_each_process_leads_some_partitions_and_one_that_dies_is_started_again()
         assert running.process.stderr is not None
         told = iter(running.process.stderr.readline, "")
         assert any("broker 2: its process ended (exit code -9)" in line for line in told)
+        with socket.socket() as another, pytest.raises(OSError, match="in use"):
+            another.bind(("127.0.0.1", int(running.addresses[1].rpartition(":")[2])))
         assert any("broker 2 runs again" in line for line in told)
         eventually(lambda: {running.view.partition("t", number).leader for number in range(4)} == {1, 2}, 60)
         assert check_acked(running.view, [("t", each) for each in values]) == 40

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -56,7 +55,6 @@ def test_a_request_that_timed_out_and_is_answered_later_ends_no_process(
         cluster.create_topic("orders", 1)
         with Admin(ClientSettings(cluster.bootstrap_servers)) as admin:
             admin.commit("readers", {TopicPartition("orders", 0): 1})
-            threads = Path(f"/proc/{cluster.pid}/task")
             # The process asks within 100 ms of its start. On a busy machine some threads of the broker go on for 200 ms after SIGSTOP: `pause` waits.
             cluster._running.pause()
             try:
@@ -69,11 +67,10 @@ def test_a_request_that_timed_out_and_is_answered_later_ends_no_process(
                 assert asking.stdin is not None
                 assert asking.stdout is not None
                 first = asking.stdout.readline()
-                stopped = {stat.read_text().rpartition(")")[2].split()[0] for stat in threads.glob("*/stat")} == {"T"}
             finally:
                 cluster._running.resume()
             with asking:
-                assert first.startswith("refused:"), (first, stopped)
+                assert first.startswith("refused:"), first
                 asking.stdin.write("\n")
                 asking.stdin.flush()
                 assert asking.stdout.read() == "answered\n"

@@ -157,6 +157,8 @@ class Cluster(ClusterControl):
         if node is not None:
             self._several().start(node)
         elif self._running is None:
+            if self._doors is not None:
+                self._doors.check_open()
             if self._brokers > 1:
                 from streamactors.broker.cluster.several import SeveralBrokers
 

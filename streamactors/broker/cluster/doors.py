@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -33,6 +35,8 @@ class Doors:
         self.protocol = ("SASL_" if users else "") + ("SSL" if tls else "PLAINTEXT")
         self._owner_password = secrets.token_urlsafe(24)
         self._folder: Path | None = make_certificates() if tls else None
+        # at the latest with this process: the folder has the broker's key
+        self._removal = weakref.finalize(self, _remove, os.getpid(), self._folder)
 
     @property
     def authority(self) -> Path | None:
@@ -110,8 +114,20 @@ class Doors:
 
     def close(self) -> None:
         """Remove the certificates."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._removal()
+
+    def check_open(self) -> None:
+        """Raise BrokerStartError if the certificates have been removed."""
+        if self._folder is not None and not self._removal.alive:
+            raise BrokerStartError(
+                "this Cluster was closed, and its certificates with it; make another Cluster to start again"
+            )
+
+
+def _remove(pid: int, folder: Path | None) -> None:
+    """Remove the folder if this process made it: a fork that ends must leave its parent's."""
+    if folder is not None and os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_certificates(folder: Path | None = None, hosts: Sequence[str] = ("localhost", "127.0.0.1", "::1")) -> Path:

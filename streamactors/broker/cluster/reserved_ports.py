@@ -1,8 +1,8 @@
-"""Ports for brokers on loopback: no two brokers get the same one, and a broker that starts again finds its own free.
+"""Ports for brokers on 127.0.0.1: no two brokers of a cluster get the same port, and a broker that starts again finds its port free.
 
-The ports of a cluster are chosen before its nodes listen, and a killed node leaves its port for a while. So `ReservedPorts` binds a socket to each port
-it has chosen, and never listens on it. Whoever looks for a free port finds that port in use. A broker can listen there all the same, because both
-sockets have SO_REUSEADDR. Clients are refused while no broker listens."""
+The ports of a cluster are chosen before its nodes listen, and nobody listens on the port of a killed node until the node starts again. So
+`ReservedPorts` binds a socket to each port it has chosen, and never listens on it. Another process that looks for a free port finds this port in use.
+A broker can listen on it all the same, because its socket and the bound one have SO_REUSEADDR. Clients are refused while no broker listens."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import socket
 from collections.abc import Collection
 from typing import Final
 
+from streamactors.accepting import OUT_OF_FILES
 from streamactors.broker.errors import BrokerStartError
 
 HOST: Final = "127.0.0.1"
 _RANGE: Final = range(20_000, 32_000)
-"""Below the ports that systems give to outgoing connections: only another choice can take one."""
+"""Below the ports that Linux gives to outgoing connections by default."""
 _TRIES: Final = 200
 _DICE: Final = random.SystemRandom()
 """A test runner seeds `random` alike in each of its processes; all of them would choose the same ports at the same time."""
@@ -36,22 +37,23 @@ class ReservedPorts:
             bound = [] if self._taken.intersection(ports) else _bind(ports)
             if bound:
                 self._taken.update(ports)
+                self._sockets += bound
                 for each in bound:
-                    self._keep(each)
+                    self._let_brokers_listen(each)
                 return first
         raise BrokerStartError(f"no free port was found between {_RANGE.start} and {_RANGE.stop}")
 
     def close(self) -> None:
-        """Give the ports back."""
+        """Give the ports back. A fork of this process keeps its copies of the sockets until it ends."""
         while self._sockets:
             self._sockets.pop().close()
 
-    def _keep(self, bound: socket.socket) -> None:
+    def _let_brokers_listen(self, bound: socket.socket) -> None:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if _lets_listen(bound.getsockname()):
-            self._sockets.append(bound)
-        else:
-            bound.close()  # Linux lets a broker listen there. Other systems do not: others may choose the port, this object does not.
+        if not _lets_listen(bound.getsockname()):
+            # On other systems than Linux no broker can listen beside a bound socket. Without the socket another process may choose the port.
+            self._sockets.remove(bound)
+            bound.close()
 
 
 def free_port(others: Collection[int] = (), in_a_row: int = 1) -> int:
@@ -64,25 +66,29 @@ def free_port(others: Collection[int] = (), in_a_row: int = 1) -> int:
 
 
 def _bind(ports: range) -> list[socket.socket]:
-    """Return a socket bound to each of the ports; none if one of them is in use or reserved."""
+    """Return a socket bound to each of the ports; none if one of them is in use or reserved. Raises BrokerStartError without descriptors."""
     bound: list[socket.socket] = []
-    for port in ports:
-        bound.append(socket.socket())
-        try:
+    try:
+        for port in ports:
+            bound.append(socket.socket())
             bound[-1].bind((HOST, port))
-        except OSError:
-            for each in bound:
-                each.close()
-            return []
+    except OSError as error:
+        for each in bound:
+            each.close()
+        if error.errno in OUT_OF_FILES:
+            raise BrokerStartError(
+                f"cannot look for a free port: {error.strerror}; raise the limit of open files (ulimit -n)"
+            ) from None
+        return []
     return bound
 
 
 def _lets_listen(address: tuple[str, int]) -> bool:
-    with socket.socket() as broker:
-        broker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket() as broker:
+            broker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             broker.bind(address)
             broker.listen(1)
-        except OSError:
-            return False
+    except OSError:
+        return False
     return True

@@ -181,23 +181,30 @@ class SeveralBrokers:
     def close(self) -> None:
         """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
         started = [each for each in self.nodes.values() if each.started]
-        if self._temporary and started:
-            # at once, so that no node sees another one end and warns of it
-            with ThreadPoolExecutor(len(started)) as pool:
-                list(pool.map(NodeProcess.kill, started))
-        for node in sorted(started, key=lambda each: -each.node_id):
-            if node.started:
-                node.stop()
-        self._ports.close()
-        if self._temporary:
-            shutil.rmtree(self.data_folder, ignore_errors=True)
+        try:
+            if self._temporary and started:
+                # at once, so that no node sees another one end and warns of it
+                with ThreadPoolExecutor(len(started)) as pool:
+                    list(pool.map(NodeProcess.kill, started))
+            for node in sorted(started, key=lambda each: -each.node_id):
+                if node.started:
+                    node.stop()
+        finally:
+            self._ports.close()
+            if self._temporary:
+                shutil.rmtree(self.data_folder, ignore_errors=True)
 
     def _start_all(self) -> None:
         down = [each for each in self.nodes.values() if not each.alive]
         if not down:
             return
-        for each in down:
-            each.launch(self._links_of(each))
+        try:
+            for each in down:
+                each.launch(self._links_of(each))
+        except BaseException:
+            for each in down:
+                each.give_up()
+            raise
         with ThreadPoolExecutor(len(down)) as pool:
             starting = [pool.submit(each.await_ready) for each in down]
             try:

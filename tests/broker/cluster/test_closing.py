@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +11,15 @@ from typing import Any
 
 import pytest
 
+from streamactors.broker import Cluster
+from streamactors.broker.cluster import node_process
 from streamactors.broker.cluster.node_process import NodeProcess
 from streamactors.broker.cluster.reserved_ports import ReservedPorts
 from streamactors.broker.cluster.several import SeveralBrokers
+from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.launch.child_process import ChildBroker
+from tests.actors.eventually import eventually
 
 
 def test_the_nodes_of_a_cluster_with_a_temporary_folder_are_killed_at_once(
@@ -51,3 +59,54 @@ def test_the_nodes_of_a_kept_folder_are_stopped_one_by_one_the_controller_last(t
     SeveralBrokers.close(cluster)
     assert stopped == [2, 1]
     assert tmp_path.exists()
+
+
+def test_processes_end_when_another_of_the_cluster_cannot_be_launched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[ChildBroker] = []
+
+    def launch(arguments: Any, *, wait: bool) -> ChildBroker:
+        if len(launched) == 2:
+            raise OSError("no process can be started")
+        launched.append(ChildBroker(arguments, wait=wait))
+        return launched[-1]
+
+    monkeypatch.setattr(node_process, "ChildBroker", launch)
+    with pytest.raises(OSError, match="no process can be started"):
+        Cluster(brokers=3, data=tmp_path).start()
+    assert [each.exit_code for each in launched] == [-9, -9]
+
+
+def test_certificates_go_with_the_cluster() -> None:
+    cluster = Cluster(tls=True).start()
+    authority = Path(cluster.client_properties()["ssl.ca.location"])
+    assert (authority.parent / "server.pem").exists()
+    cluster.close()
+    assert not authority.parent.exists()
+    with pytest.raises(BrokerStartError, match="its certificates with it; make another Cluster to start again"):
+        cluster.start()
+
+
+def test_certificates_of_a_cluster_that_was_never_closed_go_too() -> None:
+    # the broker's key stayed on disk
+    failing = Cluster(tls=True, config={"num.partitions": "x"})
+    assert failing._doors is not None
+    authority = failing._doors.authority
+    assert authority is not None
+    with pytest.raises(InvalidSetting, match=r"num\.partitions"):
+        failing.start()
+    assert authority.exists(), "it may be started again"
+    del failing
+    eventually(lambda: gc.collect() >= 0 and not authority.parent.exists())
+
+
+def test_a_fork_leaves_the_certificates_of_its_parent() -> None:
+    with Cluster(tls=True) as cluster:
+        authority = Path(cluster.client_properties()["ssl.ca.location"])
+        child = os.fork()
+        if not child:
+            cluster.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert authority.exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 import socket
 from collections.abc import Iterator
 
@@ -10,8 +12,10 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.broker.cluster import reserved_ports
+from streamactors.broker.cluster.node_process import NodeProcess
 from streamactors.broker.cluster.reserved_ports import HOST, ReservedPorts, free_port
 from streamactors.broker.errors import BrokerStartError
+from tests.own_process import own_process
 
 
 @pytest.fixture
@@ -103,3 +107,43 @@ def test_a_cluster_takes_each_port_once(six_ports: range) -> None:
         cluster.start(2)
         cluster.create_topic("there")
     assert free_port() in six_ports
+
+
+def test_controllers_take_none_of_the_ports_that_the_brokers_were_given(six_ports: range) -> None:
+    with Cluster(brokers=3, port=six_ports[0]) as cluster:
+        assert cluster.bootstrap_servers == ",".join(f"{HOST}:{port}" for port in six_ports[:3])
+
+
+def test_a_cluster_that_does_not_start_gives_its_ports_back(six_ports: range) -> None:
+    with pytest.raises(BrokerStartError, match=r"num\.partitions"):
+        Cluster(brokers=3, config={"num.partitions": "x"}).start()
+    assert free_port() in six_ports
+
+
+def test_ports_are_given_back_although_a_node_cannot_be_stopped(
+    six_ports: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(brokers=3).start()
+    folder, kill = cluster.data_folder, NodeProcess.kill
+
+    def interrupted(node: NodeProcess) -> None:
+        kill(node)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NodeProcess, "kill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.close()
+    assert free_port() in six_ports
+    assert not folder.exists()
+
+
+@own_process
+def test_a_process_without_descriptors_says_so(ports: ReservedPorts) -> None:
+    low, high = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 1, high))
+    try:
+        with pytest.raises(BrokerStartError, match=r"Too many open files; raise the limit of open files"):
+            ports.reserve(in_a_row=4)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (low, high))
+    assert ports.reserve() > 0

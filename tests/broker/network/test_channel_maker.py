@@ -191,16 +191,16 @@ def test_a_connection_that_is_never_idle_logs_in_again_too(tmp_path: Path, certi
             for _ in range(4):
                 ask()
 
-        def connection_of_an_answer() -> int:
+        def newest_connection_after_an_answer() -> int:
             assert answers.get(timeout=WITHIN_S).error is None
             return live.on_data_plane(lambda: max(live.node.processor.connections, default=0))
 
         sender.dispatcher.execute(begin)
         try:
-            first = max(connection_of_an_answer() for _ in range(10))
+            first = max(newest_connection_after_an_answer() for _ in range(10))
             clock.advance(86_000)
             # requests go on until the next login: this thread may be far behind the answers
-            wait_until(lambda: connection_of_an_answer() > first, "a connection with a new login")
+            wait_until(lambda: newest_connection_after_an_answer() > first, "a connection with a new login")
         finally:
             enough.set()
         wait_until(lambda: not sender.channel.in_flight)
