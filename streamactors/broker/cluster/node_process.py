@@ -102,12 +102,6 @@ class NodeProcess:
         if (child := self._starting) is not None:
             child.abandon()
 
-    def give_up(self) -> None:
-        """End a launched process that no thread waits for."""
-        child, self._starting = self._starting, None
-        if child is not None:
-            child.kill()
-
     def kill(self) -> None:
         """End the process at once, with SIGKILL."""
         child, self._child = self.child, None

@@ -1,8 +1,9 @@
 """Ports for brokers on 127.0.0.1: no two brokers of a cluster get the same port, and a broker that starts again finds its port free.
 
-The ports of a cluster are chosen before its nodes listen, and nobody listens on the port of a killed node until the node starts again. So
-`ReservedPorts` binds a socket to each port it has chosen, and never listens on it. Another process that looks for a free port finds this port in use.
-A broker can listen on it all the same, because its socket and the bound one have SO_REUSEADDR. Clients are refused while no broker listens."""
+A cluster chooses its ports before its nodes listen. The port of a killed node has no listener until the node starts again. In both cases another
+process could take the port. So `ReservedPorts` binds a socket to each chosen port, and never listens with that socket. Another process that looks for
+a free port finds the port in use. A broker of the cluster can still listen on the port, because the broker's socket and the bound socket both have
+SO_REUSEADDR. While no broker listens, the system refuses connections to the port."""
 
 from __future__ import annotations
 

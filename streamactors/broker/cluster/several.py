@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -198,16 +198,12 @@ class SeveralBrokers:
         down = [each for each in self.nodes.values() if not each.alive]
         if not down:
             return
-        try:
-            for each in down:
-                each.launch(self._links_of(each))
-        except BaseException:
-            for each in down:
-                each.give_up()
-            raise
         with ThreadPoolExecutor(len(down)) as pool:
-            starting = [pool.submit(each.await_ready) for each in down]
+            starting: list[Future[None]] = []
             try:
+                for each in down:
+                    each.launch(self._links_of(each))
+                    starting.append(pool.submit(each.await_ready))
                 for ready in as_completed(starting):
                     ready.result()
             except BaseException:

@@ -1,4 +1,4 @@
-"""Error codes of librdkafka, by what the client does about them."""
+"""Groups of librdkafka's error codes: the client treats all codes of a group alike."""
 
 from __future__ import annotations
 
