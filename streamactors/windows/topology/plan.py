@@ -78,7 +78,7 @@ class Plan:
                     {child.name: partial(_pass_to, self.steps[child]) for child in node.children},
                 )
             elif isinstance(step.operator, ExpiringTable):
-                step.operator.bind(partial(forward, step))
+                step.operator.bind(partial(hand_on, step))
         in_memory = build.outbox.queues is not None
         self.entrances: dict[str, Way] = {}
         for topic, source in topology.sources.items():
@@ -153,11 +153,16 @@ def run(step: Step, rows: list[Any]) -> None:
             return
         only = step.only
         if only is None:
-            forward(step, out)
-            if step.waits:
-                step.operator.forwarded()
+            hand_on(step, out)
             return
         step, rows = only, out  # a chain needs no deeper call
+
+
+def hand_on(step: Step, rows: list[Any]) -> None:
+    """Pass results of an operator to the operators after it, and tell the operator when they have processed them."""
+    forward(step, rows)
+    if step.waits:
+        step.operator.forwarded()
 
 
 def forward(step: Step, rows: list[Any]) -> None:

@@ -19,7 +19,7 @@ from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import Stateful, TaskIdentity
 from streamactors.windows.topology.edges import Outbox
 from streamactors.windows.topology.model import Build, Node
-from streamactors.windows.topology.plan import Plan, forward, run
+from streamactors.windows.topology.plan import Plan, hand_on, run
 
 
 class TopologyTask(WindowTask):
@@ -165,7 +165,7 @@ class TopologyTask(WindowTask):
                 emitted: list[Any] = []
                 call(step.operator, emitted)
                 if emitted:
-                    forward(step, emitted)
+                    hand_on(step, emitted)
                 self._go_round()
 
         self._guarded(at_each, out)
