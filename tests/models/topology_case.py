@@ -228,8 +228,10 @@ def build(case: TopologyCase, topics: Any) -> None:
         builder.make(op)
 
 
-def run(case: TopologyCase, semantics: Any = "kafka") -> TopologyOutcome:
+def run(case: TopologyCase, semantics: Any = "kafka", *, restarts: bool = False) -> TopologyOutcome:
+    """Run a case; with `restarts`, the task is restored from its changelogs after each row."""
     outcome = TopologyOutcome()
+    entries: list[Any] = []
     driver = TopologyDriver(lambda topics: build(case, topics), semantics=semantics)
     for at, row in enumerate(case.rows):
         try:
@@ -240,7 +242,11 @@ def run(case: TopologyCase, semantics: Any = "kafka") -> TopologyOutcome:
         outcome.given.append(
             [(each.record.key, each.record.value, each.record.timestamp, header(each.record)) for each in outputs]
         )
-    outcome.dropped = driver.dropped
+        if restarts:
+            outcome.dropped += driver.dropped
+            entries += driver.changes()
+            driver.restart(entries)
+    outcome.dropped += driver.dropped
     return outcome
 
 

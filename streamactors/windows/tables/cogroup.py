@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamactors.windows.definitions.aggregator import Aggregator
-from streamactors.windows.operators.aggregate import AggregateSpec
-from streamactors.windows.operators.operator import NO_TIME, Ident, Operator, TaskEnvironment
+from streamactors.windows.operators.aggregate import AggregateSpec, WindowedOperator
+from streamactors.windows.operators.operator import NO_TIME, Ident, Operator, TaskEnvironment, TimedOperator
 from streamactors.windows.operators.windowed.session_windows import SessionOperator
 from streamactors.windows.operators.windowed.sliding_windows import SlidingOperator
 from streamactors.windows.operators.windowed.time_updates import TimeUpdates
@@ -50,14 +50,26 @@ def tagged(init: Callable[[], Any], adds: Sequence[Callable[[Any, Any], Any]], m
 
 
 class StoreTime:
-    """The newest entry that any stream put into a shared store."""
+    """The times of a shared store: the newest entry that any stream put into it, and the stream time of each stream.
+
+    `parts`: the aggregations of the streams, in the order of the streams. The first one has the store, and its metadata has all times."""
 
     def __init__(self) -> None:
         self.newest = NO_TIME
+        self.parts: list[TimedOperator] = []
+
+    def lasting_times(self) -> list[int]:
+        """Return the stream times that a restart begins with."""
+        return [part.lasting_time for part in self.parts]
+
+    def restore(self, stream_times: Sequence[int]) -> None:
+        """Take the stream times back."""
+        for part, time in zip(self.parts, stream_times, strict=True):
+            part.stream_time = time
 
 
-class _Shared:
-    """Reads and writes the newest time of the shared store in the place of an operator's own."""
+class _Shared(WindowedOperator):
+    """Reads and writes the times of the shared store in the place of an operator's own."""
 
     store_time: StoreTime
 
@@ -68,6 +80,13 @@ class _Shared:
     @_newest.setter
     def _newest(self, time: int) -> None:
         self.store_time.newest = max(time, self.store_time.newest)
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"stream_times": self.store_time.lasting_times()}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self.store_time.restore(state["stream_times"])
 
 
 class SharedTimeUpdates(_Shared, TimeUpdates):
@@ -100,10 +119,11 @@ _STORE_FIELDS = ("_cells", "_sessions", "_keys", "_log")
 
 def share_store(
     spec: AggregateSpec[Any], env: TaskEnvironment, stores: Stores, time: StoreTime, first: Operator | None
-) -> Operator:
+) -> TimedOperator:
     """Return the aggregation of one stream; all but the first one use the store of the `first`."""
     kind = SHARED[type(spec.windows).__name__]
-    operator: Operator = type(kind.__name__, (kind,), {"store_time": time})(spec, env, stores)
+    operator: TimedOperator = type(kind.__name__, (kind,), {"store_time": time})(spec, env, stores)
+    time.parts.append(operator)
     if first is not None:
         for name in _STORE_FIELDS:
             if hasattr(first, name):

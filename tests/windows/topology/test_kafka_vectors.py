@@ -37,3 +37,11 @@ def test_kafka_mode_gives_what_kafka_streams_gave(family: str) -> None:
         if vector["died"] is None:
             assert ours.dropped == vector["dropped"], f"{family}, case {number}: {case}"
         assert ours.died == vector["died"], f"{family}, case {number}: {case}"
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "processors"])
+def test_a_restart_after_each_row_changes_nothing_of_it(family: str) -> None:
+    for number, vector in enumerate(vectors(family)):
+        case = TopologyCase([tuple(op) for op in vector["ops"]], [tuple(row) for row in vector["rows"]])
+        going_on, restarting = topology_case.run(case), topology_case.run(case, restarts=True)
+        assert restarting == going_on, f"{family}, case {number}: {case}"
