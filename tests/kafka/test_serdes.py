@@ -35,7 +35,7 @@ from streamactors.kafka import (
 )
 from streamactors.kafka.errors import RecordError
 from streamactors.kafka.serdes import serdes
-from streamactors.kafka.serdes.serdes import JSON, SERDES, Serde, reading_serde, serde_of
+from streamactors.kafka.serdes.serdes import JSON, SERDES, Serde, reading_serde, serde_of, writing_function
 from streamactors.kafka.serdes.typed_records import Misfit
 
 
@@ -377,3 +377,15 @@ def test_the_functions_of_a_serde_go_to_other_processes(name):
     serde = SERDES[name]
     for function in (serde.serialize, serde.deserialize):
         cloudpickle.dumps(function)
+
+
+def test_a_value_nested_too_deep_is_an_error_of_its_record() -> None:
+    # showing the value in the error raised RecursionError in place of the error
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    for serde in ("json", "msgpack"):
+        write = writing_function("a sink", None, serde)
+        assert write is not None
+        with pytest.raises(RecordError, match=f"topic t: the value cannot be serialised as {serde}"):
+            write(ProducerRecord("t", deep))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.codec import dumps, loads
+from streamactors.codec import CodecError, dumps, loads
 from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
 from streamactors.windows import (
     Change,
@@ -252,3 +252,31 @@ def test_changelog_topics_are_those_of_the_stores_there_really_are() -> None:
     assert list(apart.changelog_topics("app").values()) == [
         "app-n-store-changelog", "app-suppress-store-0000000002-changelog",
     ]  # fmt: skip
+
+
+def test_an_aggregate_that_is_extended_in_place_is_a_bytearray_after_a_restart() -> None:
+    # it was bytes after a restart, and the same function failed
+    def add(aggregate: bytearray, value: bytes) -> bytearray:
+        aggregate.extend(value)
+        return aggregate
+
+    def build(records: RecordStream) -> Any:
+        return records.group_by_key().windowed_by(TEN).aggregate(bytearray, add)
+
+    driver = WindowTestDriver(build)
+    driver.pipe("k", b"ab", 1)
+    driver.restart(driver.changes())
+    [found] = driver.pipe("k", b"cd", 2)
+    assert type(found.value) is bytearray
+    assert found.value == b"abcd"
+
+
+def test_an_aggregate_that_could_not_be_restored_is_never_committed() -> None:
+    # 200 nested tuples were committed, and ended every process that restored them with SIGSEGV
+    driver = WindowTestDriver(
+        lambda records: records.group_by_key().windowed_by(TEN).aggregate(lambda: (), lambda nested, _: (nested,))
+    )
+    for row in range(200):
+        driver.pipe("k", row, 1)
+    with pytest.raises(CodecError, match=r"store aggregate-store-0000000001, key b'k.*nested too deep"):
+        driver.changes()

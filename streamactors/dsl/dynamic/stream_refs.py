@@ -89,7 +89,7 @@ class SinkRef(_Ref, Generic[T]):
 class StreamRefs:
     """The ends that make refs. Each listens on a port of its own for one other end, on loopback unless a host is given.
 
-    Elements go as msgpack, of the types of the project's codec: None, bool, int, float, str, bytes, list, tuple, dict, datetime and Decimal.
+    Elements go as msgpack, of the types of the project's codec: None, bool, int, float, str, bytes, bytearray, list, tuple, dict, datetime and Decimal.
     Nothing is unpickled. A frame has at most 4 MiB."""
 
     @staticmethod

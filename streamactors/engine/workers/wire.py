@@ -97,6 +97,6 @@ def refused(error: CodecError, what: str, verb: str) -> CodecError:
     """Return the error of elements that cannot cross the process boundary."""
     reason = str(error).split(";")[0]
     return CodecError(
-        f"{what} cannot {verb} the worker process: {reason}; None, bool, int, float, str, bytes, list, tuple, dict, datetime, Decimal, NumPy "
+        f"{what} cannot {verb} the worker process: {reason}; None, bool, int, float, str, bytes, bytearray, list, tuple, dict, datetime, Decimal, NumPy "
         "and Arrow arrays can: map the elements to one of them before the boundary"
     )

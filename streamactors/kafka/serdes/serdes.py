@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -200,8 +201,12 @@ def writing_function(where: str, key: Any, value: Any) -> Callable[[Any], Produc
 
 def not_serialised(topic: str, part: str, value: Any, serde: str, error: Exception) -> RecordError:
     """Return the error of a serde that has raised `error` for a value. `part`: "key" or "value"."""
+    try:
+        shown = f"{value!r:.80}"
+    except RecursionError:
+        shown = reprlib.repr(value)
     return RecordError(
-        f"topic {topic}: the {part} cannot be serialised as {serde}: {error}; it is {value!r:.80} ({type(value).__name__}): convert it before, "
+        f"topic {topic}: the {part} cannot be serialised as {serde}: {error}; it is {shown} ({type(value).__name__}): convert it before, "
         f"or give {part}= another serde, {_CHOICES}"
     )
 
