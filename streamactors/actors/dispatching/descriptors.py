@@ -1,19 +1,26 @@
 """The file descriptors of a dispatcher, with the callbacks for readable and writable.
 
 Owner: the dispatcher's loop thread; nothing here is thread-safe. Registrations persist until `unregister`.
+
+A callback for readable or writable returns the amount of its work: bytes, connections or messages, True for work without an amount.
+A descriptor that is ready while its callback has no work would be reported at once in every round (`spinning.py`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from streamactors.actors.dispatching.poller import BROKEN, READABLE, WRITABLE, new_poller
+from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, report_spin
 
 _log = logging.getLogger("streamactors.actors")
 
 Callback = Callable[[], object]
+OnReady = Callable[[], int]
+"""Returns the amount of its work, 0 if the descriptor was ready in vain."""
 
 
 class HasFileno(Protocol):
@@ -23,14 +30,14 @@ class HasFileno(Protocol):
 
 
 class _Registration:
-    __slots__ = ("fd", "fileobj", "on_broken", "on_readable", "on_writable", "since_round")
+    __slots__ = ("fd", "fileobj", "fruitless", "on_broken", "on_readable", "on_writable", "since_round")
 
     def __init__(
         self,
         fileobj: int | HasFileno,
         fd: int,
-        on_readable: Callback | None,
-        on_writable: Callback | None,
+        on_readable: OnReady | None,
+        on_writable: OnReady | None,
         on_broken: Callback | None,
         since_round: int,
     ) -> None:
@@ -40,6 +47,7 @@ class _Registration:
         self.on_writable = on_writable
         self.on_broken = on_broken
         self.since_round = since_round
+        self.fruitless = 0  # calls without work since the last one with work
 
 
 class Descriptors:
@@ -54,8 +62,8 @@ class Descriptors:
     def register(
         self,
         fileobj: int | HasFileno,
-        on_readable: Callback | None = None,
-        on_writable: Callback | None = None,
+        on_readable: OnReady | None = None,
+        on_writable: OnReady | None = None,
         on_broken: Callback | None = None,
     ) -> None:
         """Add a descriptor. Raises ValueError if it is there already, OSError if it cannot be polled (a plain file)."""
@@ -66,7 +74,7 @@ class Descriptors:
         self._registrations[fd] = _Registration(fileobj, fd, on_readable, on_writable, on_broken, self._round)
 
     def modify(
-        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
+        self, fileobj: int | HasFileno, on_readable: OnReady | None = None, on_writable: OnReady | None = None
     ) -> None:
         """Replace the callbacks for readable and writable; the poller is called only when the events change. Raises KeyError if it is not registered."""
         registration = self._find(fileobj)
@@ -90,24 +98,43 @@ class Descriptors:
         self._round += 1
         return self._poller.poll(timeout_s)
 
-    def serve(self, ready: list[tuple[int, int]], call: Callable[[Callback], None]) -> None:
-        """Call the callbacks of the descriptors that `poll` found ready."""
+    def serve(self, ready: list[tuple[int, int]], call: Callable[[Callback], object]) -> bool:
+        """Call the callbacks of the descriptors that `poll` found ready. Return whether any of them had work."""
         registrations = self._registrations
+        fruitful = False
         for fd, events in ready:
             registration = registrations.get(fd)
             # After `poll`, a callback may have closed a descriptor, and another may have opened one with the same number.
             if registration is None or registration.since_round == self._round:
                 continue
             if registration.on_readable is not None and events & (READABLE | BROKEN):
-                call(registration.on_readable)
+                if call(registration.on_readable):
+                    fruitful = True
+                    registration.fruitless = 0
+                else:
+                    self._in_vain(registration, registration.on_readable)
                 if events & WRITABLE == 0 or registrations.get(fd) is not registration:
                     continue
             if registration.on_writable is not None and events & (WRITABLE | BROKEN):
-                call(registration.on_writable)
+                if call(registration.on_writable):
+                    fruitful = True
+                    registration.fruitless = 0
+                else:
+                    self._in_vain(registration, registration.on_writable)
             elif events & BROKEN and registration.on_readable is None:
+                fruitful = True
                 self._broken(registration, call)
+        return fruitful
 
-    def _broken(self, registration: _Registration, call: Callable[[Callback], None]) -> None:
+    def _in_vain(self, registration: _Registration, callback: Callback | None) -> None:
+        registration.fruitless += 1
+        if registration.fruitless == FRUITLESS_CALLS:
+            seen = (
+                f"was called {FRUITLESS_CALLS} times in succession for {registration.fileobj!r} and had nothing to do"
+            )
+            report_spin(self._name, name_of(callback), seen)
+
+    def _broken(self, registration: _Registration, call: Callable[[Callback], object]) -> None:
         """Neither callback handles the error, and poll would report it in every round."""
         if registration.on_broken is not None:
             call(registration.on_broken)
@@ -134,5 +161,12 @@ class Descriptors:
         return registration
 
 
-def _events(on_readable: Callback | None, on_writable: Callback | None) -> int:
+def name_of(fn: Callback | None) -> str:
+    """Return the name of a callback, for logs: of a cell its own, of a partial that of its function."""
+    if isinstance(fn, partial):
+        return name_of(fn.func)
+    return str(getattr(fn, "name", None) or getattr(fn, "__qualname__", None) or repr(fn))
+
+
+def _events(on_readable: OnReady | None, on_writable: OnReady | None) -> int:
     return (READABLE if on_readable is not None else 0) | (WRITABLE if on_writable is not None else 0)

@@ -19,8 +19,9 @@ from threading import get_ident
 from typing import Final
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
-from streamactors.actors.dispatching.descriptors import Callback, Descriptors, HasFileno
+from streamactors.actors.dispatching.descriptors import Callback, Descriptors, HasFileno, OnReady, name_of
 from streamactors.actors.dispatching.poller import Waker
+from streamactors.actors.dispatching.spinning import SLEEPLESS_ROUNDS, report_spin
 from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.clock import Clock, SystemClock, VirtualClock
@@ -72,6 +73,7 @@ class Dispatcher:
         # True while the loop may have to be woken: asleep, not yet started, or ended (then waking raises).
         self._asleep = True
         self._rounds = 0  # of the loop, and waits outside
+        self._sleepless = 0  # rounds in succession without sleep and without work of a descriptor
         self._doing: Callback | None = None
         self._timer_lock = threading.RLock()  # re-entrant: a finalizer may cancel a timer at any moment
         self._wheel = TimingWheel(self.clock.now_ms)
@@ -128,7 +130,7 @@ class Dispatcher:
     @property
     def doing(self) -> str:
         """The name of the cell or function that runs, or ran last."""
-        return _name_of(self._doing)
+        return name_of(self._doing)
 
     def in_thread(self) -> bool:
         """Whether the caller is on the loop thread."""
@@ -191,12 +193,13 @@ class Dispatcher:
     def register(
         self,
         fileobj: int | HasFileno,
-        on_readable: Callback | None = None,
-        on_writable: Callback | None = None,
+        on_readable: OnReady | None = None,
+        on_writable: OnReady | None = None,
         on_broken: Callback | None = None,
     ) -> None:
         """Call `on_readable()` while `fileobj` is readable, closed or broken, and `on_writable()` while it is writable.
 
+        Each returns the amount of its work: bytes, connections or messages; 0 or None says that it was called in vain.
         On the loop thread (or before the start) only. The registration stays until `unregister`; with both None only
         errors are watched for. `on_broken()` is called for an error that neither of them hears of, and the registration ends.
         Raises ValueError if it is registered already.
@@ -205,7 +208,7 @@ class Dispatcher:
         self._descriptors.register(fileobj, on_readable, on_writable, on_broken)
 
     def modify(
-        self, fileobj: int | HasFileno, on_readable: Callback | None = None, on_writable: Callback | None = None
+        self, fileobj: int | HasFileno, on_readable: OnReady | None = None, on_writable: OnReady | None = None
     ) -> None:
         """Replace both callbacks of a descriptor. Loop thread only. Raises KeyError if it is not registered."""
         self._check_thread("modify")
@@ -255,8 +258,18 @@ class Dispatcher:
                 timeout_s = self._sleep_s()
         ready = self._descriptors.poll(timeout_s)
         self._asleep = False
-        if ready:
-            self._descriptors.serve(ready, self._call)
+        if (ready and self._descriptors.serve(ready, self._call)) or timeout_s != 0.0:
+            self._sleepless = 0
+        else:
+            self._sleepless += 1
+            if self._sleepless == SLEEPLESS_ROUNDS:
+                self._report_sleepless()
+
+    def _report_sleepless(self) -> None:
+        """The loop has not slept for long. A cell has messages whenever it runs, so it is a function that queues itself, or a timer."""
+        self._sleepless = 0
+        if not isinstance(self._doing, Cell):
+            report_spin(self.name, name_of(self._doing), f"ran in {SLEEPLESS_ROUNDS:,} rounds without a sleep")
 
     def _sleep_s(self) -> float | None:
         """Return how long to sleep, in seconds; None: until woken. Virtual time does not pass during sleep."""
@@ -293,16 +306,17 @@ class Dispatcher:
             next_ms = self._wheel.next_deadline_ms()
             self._next_timer_ms = _NEVER if next_ms is None else next_ms
 
-    def _call(self, fn: Callback) -> None:
+    def _call(self, fn: Callback) -> object:
         self._doing = fn
         try:
-            fn()
+            return fn()
         except BaseException as error:  # noqa: BLE001
             self._log_error(fn, error)
+            return None
 
     def _log_error(self, fn: Callback, error: BaseException) -> None:
         what = type(error).__name__
-        _log.error("dispatcher %r: %s raised %s: %s", self.name, _name_of(fn), what, error, exc_info=error)
+        _log.error("dispatcher %r: %s raised %s: %s", self.name, name_of(fn), what, error, exc_info=error)
 
     def _end(self) -> None:
         with self._life:
@@ -370,7 +384,3 @@ class Dispatcher:
     def __repr__(self) -> str:
         state = "stopped" if self._ended else "running" if self._thread is not None else "not started"
         return f"<Dispatcher {self.name!r}, {state}>"
-
-
-def _name_of(fn: Callback | None) -> str:
-    return fn.name if isinstance(fn, Cell) else getattr(fn, "__qualname__", None) or repr(fn)

@@ -93,14 +93,14 @@ class Waker:
         except OSError:
             pass  # closed: the loop has ended
 
-    def drain(self) -> None:
+    def drain(self) -> bool:
+        """Take the wake-ups; return whether there was one."""
         try:
             if self._sender is None:
-                os.eventfd_read(self.fd)
-            else:
-                self._receiver.recv(4096)
+                return os.eventfd_read(self.fd) > 0
+            return len(self._receiver.recv(4096)) > 0
         except BlockingIOError:
-            pass
+            return False
 
     def close(self) -> None:
         if self._sender is None:

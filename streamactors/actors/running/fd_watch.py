@@ -72,15 +72,16 @@ class FdWatch:
         self._armed.discard(fd)
         self._dispatcher.unregister(fd)
 
-    def _on_readable(self, fd: int) -> Callable[[], None]:
-        def on_readable() -> None:
+    def _on_readable(self, fd: int) -> Callable[[], bool]:
+        def on_readable() -> bool:
             self._armed.discard(fd)
             self._dispatcher.modify(fd)
             if self._outstanding:
-                return
+                return False
             if not self._ready:
                 self._dispatcher.execute(self._flush)
             self._ready.append(fd)
+            return True
 
         return on_readable
 

@@ -102,13 +102,16 @@ class WorkerLink:
         if not self._over and not self._at_end:
             self._on_room()
 
-    def _on_room(self) -> None:
+    def _on_room(self) -> bool:
+        """Send the frames that wait. Returns whether there were any."""
         with self._lock:
             if self._over or self._at_end:
-                return
+                return False
+            had_frames = bool(self._frames or self._left)
             done = self._push()
             needs_ring = not done and not self._left
         self._watch(socket=not done and not needs_ring, ring=needs_ring)
+        return had_frames
 
     def _watch(self, *, socket: bool, ring: bool) -> None:
         """Have `_on_room` called when the socket, or the ring, has room."""
@@ -122,10 +125,12 @@ class WorkerLink:
             else:
                 self._dispatcher.unregister(self._ring.freed_fd)
 
-    def _on_readable(self) -> None:
-        for _ in range(_READS_PER_TURN):
+    def _on_readable(self) -> int:
+        """Receive what has come, or some of it. Returns how many times there were bytes; the end of the process counts as well."""
+        for reads in range(_READS_PER_TURN):
             if not self._read():
-                return
+                return reads + self._at_end
+        return _READS_PER_TURN
 
     def _read(self) -> bool:
         """Receive once; False when there is nothing more to receive now."""
@@ -155,10 +160,12 @@ class WorkerLink:
         else:
             self._gone()
 
-    def _on_exit(self) -> None:
+    def _on_exit(self) -> bool:
+        """The process has ended. True: it ends once."""
         while self._read():
             pass  # what the process has sent before its end
         self._gone()
+        return True
 
     def _gone(self) -> None:
         with self._lock:

@@ -71,12 +71,15 @@ class Acceptor:
     def _watch(self, sock: socket.socket, listener: Listener) -> None:
         self._dispatcher.register(sock, lambda: self._accept(sock, listener))
 
-    def _accept(self, sock: socket.socket, listener: Listener) -> None:
-        for _ in range(_ACCEPTED_PER_TURN):
+    def _accept(self, sock: socket.socket, listener: Listener) -> int:
+        """Accept the connections that wait, or some of them. Returns their number; 1 for a pause, which ends the readiness."""
+        for accepted in range(_ACCEPTED_PER_TURN):
             try:
                 connection, _ = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+            except (BlockingIOError, InterruptedError):
+                return accepted
+            except ConnectionAbortedError:
+                return accepted + 1
             except OSError as error:
                 if error.errno not in OUT_OF_FILES:
                     raise
@@ -84,13 +87,14 @@ class Acceptor:
                 _log.warning(CANNOT_ACCEPT, listener, error)
                 self._dispatcher.unregister(sock)
                 self._dispatcher.call_later(1_000 * ACCEPT_AGAIN_S, lambda: self._watch_again(sock, listener))
-                return
+                return accepted + 1
             self._adopt(connection, listener)
             pause_ms = self._pause_ms()
             if pause_ms:
                 self._dispatcher.unregister(sock)
                 self._dispatcher.call_later(pause_ms, lambda: self._watch_again(sock, listener))
-                return
+                return accepted + 1
+        return _ACCEPTED_PER_TURN
 
     def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
         if sock.fileno() >= 0:

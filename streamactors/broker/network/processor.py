@@ -174,33 +174,35 @@ class Processor:
 
     # ---- reading ----
 
-    def _on_readable(self, connection: Connection) -> None:
+    def _on_readable(self, connection: Connection) -> int:
+        """Receive once and serve the complete frames. Returns the number of bytes received; 0 also for a change of the registration."""
         if connection.closed:
-            return
+            return 0
         if connection.muted:
             self._register(connection)
-            return
+            return 0
         try:
             received = connection.reader.receive(connection.receive_into)
         except (BlockingIOError, InterruptedError):
-            return
+            return 0
         except OutOfBuffers:
             self._wait_for_buffer(connection)
-            return
+            return 0
         except BadFrame as error:
             self._refuse_frame(connection, error)
-            return
+            return 0
         except OSError as error:
             _log.debug("connection of %s ended: %s", connection.peer, error)
             connection.close("")
-            return
+            return 0
         if received == 0:
             self._end_of_stream(connection)
-            return
+            return 0
         connection.last_active_ms = self._now_ms()
         self._serve_frames(connection)
         if connection.listener.protection.tls is not None and not connection.closed and connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
+        return received
 
     def _serve_frames(self, connection: Connection) -> None:
         """Serve the complete frames until the connection is mute or needs more bytes."""
@@ -348,32 +350,38 @@ class Processor:
         while waiting:
             self._send(waiting.popitem()[1])
 
-    def _send(self, connection: Connection) -> None:
+    def _send(self, connection: Connection) -> int:
+        """Send what the socket takes of the answers. Returns the number of bytes sent."""
         if connection.closed:
-            return
+            return 0
+        output = connection.output
+        waiting = output.size
         try:
-            drained = connection.output.flush()
+            drained = output.flush()
         except RegionTooShort as error:
             connection.close(str(error))
-            return
+            return 0
         except OSError as error:
             _log.debug("connection of %s ended: %s", connection.peer, error)
             connection.close("")
-            return
+            return 0
+        sent = waiting - output.size
         if not drained:
             connection.muted |= Mute.OUTPUT
             self._register(connection)
         elif connection.muted & (Mute.OUTPUT | Mute.CLOSING):
             if connection.muted & Mute.CLOSING and not connection.in_flight:
                 connection.close("")
-                return
+                return sent
             connection.last_active_ms = self._now_ms()
             connection.unmute(Mute.OUTPUT)
             self._register(connection)
+        return sent
 
     def _register(self, connection: Connection) -> None:
-        """Register the connection for the events that it waits for."""
-        wanted = (not connection.muted, bool(connection.output))
+        """Register the connection for the events that it waits for: room in the socket only while the socket is full. Output that has
+        not been tried yet is sent by `_flush`; a socket with room would be reported in every round."""
+        wanted = (not connection.muted, bool(connection.muted & Mute.OUTPUT))
         if wanted != connection.registered and not connection.closed:
             connection.registered = wanted
             self._dispatcher.modify(

@@ -325,46 +325,52 @@ class Channel:
         self._entrance.outcome(self.address, f"the login fails: {why}")
         self._end(ChannelBroken(f"{self}: the login fails: {why}"))
 
-    def _flush(self, life: int) -> None:
+    def _flush(self, life: int) -> int:
+        """Send what waits. Returns the number of bytes sent; 1 for a connection that has ended, which leaves the dispatcher."""
         if life != self._life or self._output is None:
-            return
+            return 0
+        output = self._output
+        waiting = output.size
         try:
-            self._output.flush()
+            output.flush()
         except OSError as error:
             self._end(ChannelBroken(f"{self}: {error}"))
-            return
+            return 1
         wanted = (True, bool(self._output))
         if wanted != self._registered:
             self._registered = wanted
             assert self._socket is not None
             writable = partial(self._flush, life) if wanted[1] else None
             self._dispatcher.modify(self._socket, partial(self._on_readable, life), writable)
+        return waiting - output.size
 
-    def _on_readable(self, life: int) -> None:
+    def _on_readable(self, life: int) -> int:
+        """Receive once and pass on the answers. Returns the number of bytes received; 1 for a connection that has ended."""
         if life != self._life or self._socket is None or self._reader is None or self._receive_into is None:
-            return
+            return 0
         reader = self._reader
         try:
             received = reader.receive(self._receive_into)
             if received == 0:
                 self._lost(" closed the connection", refused=not self._let_in)
-                return
+                return 1
             while life == self._life and (frame := reader.next_frame()) is not None:
                 self._answered(frame)
         except (BlockingIOError, InterruptedError):
-            return
+            return 0
         except BadFrame as error:
             self._end(ChannelBroken(f"{self}: an answer of {error.size} bytes; is it a Kafka node?"))
-            return
+            return 1
         except OSError as error:
             reason = getattr(error, "reason", None)  # an alert of TLS: the node refuses our certificate
             self._lost(f": {reason or error}", refused=reason is not None or not self._let_in)
-            return
+            return 1
         if life == self._life:
             reader.park()
             if self._holds_input():
                 # OpenSSL has read these bytes from the socket into its buffer, so no event of the socket follows for them
                 self._dispatcher.execute(partial(self._on_readable, life))
+        return received
 
     def _lost(self, why: str, refused: bool) -> None:
         if refused:

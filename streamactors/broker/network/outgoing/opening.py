@@ -128,10 +128,11 @@ class Opening:
             return
         self._dispatcher.register(sock, None, self._connected)
 
-    def _connected(self) -> None:
+    def _connected(self) -> bool:
+        """The connection is made, or has failed. Returns whether the opening has waited for it."""
         sock = self._socket
         if self._over or sock is None:
-            return
+            return False
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._fail(os.strerror(code), is_refused=code == errno.ECONNREFUSED)
@@ -139,6 +140,7 @@ class Opening:
             self._succeed()
         else:
             self._begin_handshake(self._context)
+        return True
 
     # --- TLS ---
 
@@ -157,11 +159,12 @@ class Opening:
         self._socket = wrapped
         self._dispatcher.register(wrapped, None, partial(self._handshake, wrapped))
 
-    def _handshake(self, sock: ssl.SSLSocket) -> None:
+    def _handshake(self, sock: ssl.SSLSocket) -> bool:
+        """Take the next step of the handshake. Returns whether the handshake is still wanted: a step takes or sends bytes."""
         import ssl  # a broker without TLS does not load OpenSSL
 
         if self._over:
-            return
+            return False
         step = partial(self._handshake, sock)
         try:
             sock.do_handshake()
@@ -176,6 +179,7 @@ class Opening:
             self._fail(f"no TLS handshake: {reason or error}", by_tls=reason is not None)
         else:
             self._succeed()
+        return True
 
     # --- the end ---
 

@@ -74,11 +74,12 @@ class TlsHandshakes:
                 _log.warning("connection of %s closed: its TLS handshake was not complete in time", address(host, port))
                 self._end(sock)
 
-    def _step(self, sock: ssl.SSLSocket, listener: Listener) -> None:
+    def _step(self, sock: ssl.SSLSocket, listener: Listener) -> bool:
+        """Take the next step of a handshake. Returns whether it is open: a step takes or sends bytes."""
         import ssl  # a broker without TLS does not load OpenSSL
 
         if sock not in self._open:
-            return
+            return False
         step = partial(self._step, sock, listener)
         try:
             sock.do_handshake()
@@ -96,6 +97,7 @@ class TlsHandshakes:
         else:
             self._forget(sock)
             self._ready(sock, listener)
+        return True
 
     def _end(self, sock: ssl.SSLSocket) -> None:
         self._forget(sock)
