@@ -112,12 +112,65 @@ def test_the_end_of_a_batch_names_the_inputs_in_order_so_that_equal_ends_are_equ
     assert list(batch.end) == ["0/a", "0/b", "0/c"]
 
 
-def test_a_repeated_batch_whose_end_is_passed_is_an_error() -> None:
+def test_the_first_mark_at_or_after_the_end_closes_a_repeated_batch() -> None:
+    # the records at 5 and 6 were filtered out -> a queue merged the mark at the range's end, 5, with the next -> "no mark stands there",
+    # at every start of this checkpoint
     state = BatchState()
     state.begin({"0/0": 0}, {"0/0": 5})
-    state.add("too far", 6)
-    with pytest.raises(CheckpointError, match="no mark stands there"):
-        state.mark(*mark_at(6))
+    state.add("to 4", 3)
+    state.mark(*mark_at(7))
+    batch = state.batch({"0/0": 0}, {"0/0": 5})
+    assert (batch.rows, batch.chunks) == (3, ["to 4"])
+    assert state.acknowledge({"0/0": 5}) == {(1, "0/0"): (1, 7)}, "nothing before 7 is left"
+    state.end_of_input()
+    assert not state.over
+    assert (rest := state.cut(10, empty_too=True)) is not None
+    assert (rest.start, rest.end, rest.rows) == ({"0/0": 5}, {"0/0": 7}, 0)
+    state.acknowledge({"0/0": 7})
+    assert state.over
+
+
+def test_a_partition_that_is_past_its_end_waits_for_the_others_of_a_repeated_batch() -> None:
+    state = BatchState()
+    state.begin({"0/a": 0, "0/b": 0}, {"0/a": 5, "0/b": 2})
+    state.add("a to 4", 5)
+    state.mark({"0/a": 5}, {(1, "a"): (1, 5)})
+    assert state.phase is BatchPhase.REPEATING
+    state.add("b to 1", 2)
+    # the records of both from after their ends were filtered out, and their marks were merged into that at the end of b
+    state.mark({"0/b": 4, "0/a": 9}, {(1, "b"): (1, 4), (1, "a"): (1, 9)})
+    batch = state.batch({"0/a": 0, "0/b": 0}, {"0/a": 5, "0/b": 2})
+    assert (batch.rows, batch.chunks) == (7, ["a to 4", "b to 1"])
+    state.add("more", 1)
+    state.mark({"0/a": 10}, {(1, "a"): (1, 10)})
+    state.acknowledge(batch.end)
+    assert (following := state.cut(10)) is not None
+    assert (following.rows, following.end) == (1, {"0/a": 10, "0/b": 4})
+
+
+def test_a_partition_that_is_new_since_the_batch_follows_it() -> None:
+    state = BatchState()
+    state.begin({"0/a": 0}, {"0/a": 5})
+    state.mark({"0/new": 0}, {(1, "new"): (1, 0)})
+    state.add("a to 4", 5)
+    state.mark({"0/a": 5}, {(1, "a"): (1, 5)})
+    assert state.batch({"0/a": 0}, {"0/a": 5}).rows == 5
+    state.acknowledge({"0/a": 5})
+    assert (rest := state.cut(10, empty_too=True)) is not None
+    assert (rest.rows, rest.end) == (0, {"0/a": 5, "0/new": 0})
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_rows_from_after_the_end_of_a_repeated_batch_are_an_error(both: bool) -> None:
+    """The first of two sources joined by concat has an element more than when the batch was given."""
+    state = BatchState()
+    state.begin({"0/0": 0, "1/0": 0}, {"0/0": 5, "1/0": 2})
+    state.add("the first to 4", 5)
+    state.mark(*mark_at(5))
+    state.add("too far", 1)
+    more = {"1/0": 2} if both else {}
+    with pytest.raises(CheckpointError, match="rows came from after its end, up to {'0/0': 6}"):
+        state.mark({"0/0": 6} | more, {(1, "0/0"): (1, 6)})
 
 
 def test_a_repeated_batch_that_the_input_cannot_fill_is_an_error() -> None:

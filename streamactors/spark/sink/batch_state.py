@@ -8,6 +8,9 @@ batch at a time; meanwhile the next one is gathered.
 
 GIVING is the last phase. The state is `over` when the input has ended and Spark has acknowledged every batch.
 
+A source places a mark at the end of a range that is repeated. Queues merge marks with no row between them, so this mark may arrive as a later
+one: the first mark at or after the end closes the range.
+
 Positions are named by text, as in Spark's offset log: "0/flights-2" is partition flights-2 of the run's first source."""
 
 from __future__ import annotations
@@ -139,16 +142,19 @@ class BatchState:
     def mark(self, positions: Mapping[str, int], mark: PositionMark) -> PositionMark:
         """A mark has come behind the rows. Return the mark if it is done already, because the checkpoint covers it.
 
-        Raises CheckpointError when a batch is repeated and a source went past its end, and when a source ended before the checkpoint."""
+        Raises CheckpointError when a batch is repeated and rows have come from after its end, and when a source ended before the checkpoint."""
         segments = self.segments
+        reached = self._reached()
         for name, place in positions.items():
             if place < self.position.get(name, place):
                 raise CheckpointError(
                     f"the checkpoint goes on at {self.position[name]} of {name}, but the input ends at {place}: it is not the data that the "
                     "checkpoint was written for; give other data a checkpoint of its own"
                 )
-        if not self.tail_rows and all(self._reached().get(name) == place for name, place in positions.items()):
+        if not self.tail_rows and all(reached.get(name) == place for name, place in positions.items()):
             return mark if not segments and self.given is None else {}
+        if self.phase is BatchPhase.REPEATING and self.tail_rows:
+            self._check_within(reached, positions)
         if not self.tail_rows and segments:
             segments[-1].positions.update(positions)
             merge_newer(segments[-1].mark, mark)
@@ -225,14 +231,33 @@ class BatchState:
         batch.end = dict(sorted(batch.end.items()))
         return batch
 
-    def _try_to_finish_repeating(self) -> None:
-        reached = self._reached()
-        beyond = {name: place for name, place in self._until.items() if reached.get(name, -1) > place}
+    def _check_within(self, reached: Positions, positions: Mapping[str, int]) -> None:
+        """Raise CheckpointError if the rows before the mark at `positions` may stem from after the repeated batch's end.
+
+        A source holds its elements from after the end until all of its partitions have reached their ends. It knows nothing of the other
+        sources of the run: the first of two that are joined by concat may have more elements than before."""
+        unfinished = {_source_of(name) for name, end in self._until.items() if reached.get(name, -1) < end}
+        beyond = {
+            name: place
+            for name, place in positions.items()
+            if _source_of(name) not in unfinished and place > reached.get(name, -1)
+        }
         if beyond:
             raise CheckpointError(
-                f"the batch that ends at {self._until} cannot be repeated: no mark stands there, the next are at "
-                f"{ {name: reached[name] for name in beyond} }; is it the graph that the checkpoint was written for?"
+                f"the batch that ends at {self._until} cannot be repeated: before all of it had come, rows came from after its end, up to "
+                f"{beyond}; is it the graph that the checkpoint was written for?"
             )
-        if all(reached.get(name) == place for name, place in self._until.items()):
-            self.given = self._take(len(self.segments), self._until)
-            self.phase = BatchPhase.GIVING
+
+    def _try_to_finish_repeating(self) -> None:
+        reached, until = self._reached(), self._until
+        if any(reached.get(name, -1) < place for name, place in until.items()):
+            return
+        self.given = given = self._take(len(self.segments), until)
+        beyond = {name: place for name, place in reached.items() if place > until.get(name, -1)}
+        if beyond:  # what lies between was dropped on purpose
+            self.segments.append(MarkedRows(0, [], beyond, given.mark.copy()))
+        self.phase = BatchPhase.GIVING
+
+
+def _source_of(name: str) -> str:
+    return name.partition("/")[0]
