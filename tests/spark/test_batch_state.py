@@ -169,7 +169,7 @@ def test_rows_from_after_the_end_of_a_repeated_batch_are_an_error(both: bool) ->
     state.mark(*mark_at(5))
     state.add("too far", 1)
     more = {"1/0": 2} if both else {}
-    with pytest.raises(CheckpointError, match="rows came from after its end, up to {'0/0': 6}"):
+    with pytest.raises(CheckpointError, match=r"rows came from after its end, up to \{'0/0': 6\}"):
         state.mark({"0/0": 6} | more, {(1, "0/0"): (1, 6)})
 
 

@@ -46,7 +46,8 @@ class Repeating(SinkLogic):
 
     def on_mark(self, in_: Any, mark: Mark) -> None:
         if isinstance(mark, dict):
-            self._state.mark({PART: place for _, place in mark.values()}, mark)
+            ((_, place),) = mark.values()
+            self._state.mark({PART: place}, mark)
 
     def result(self) -> tuple[list[int], list[int], int]:
         """Return the rows of the range, the rows that follow, and the position behind them."""
