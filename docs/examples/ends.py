@@ -17,6 +17,7 @@ PICTURES: Final[dict[str, dict[str, tuple[str, ...] | str]]] = {
         "last": ("a.run_with(Sink.last())", "-1-2-3|"),
         "last_option": ("a.run_with(Sink.last_option())", "---|"),
         "fold": ("a.run_with(Sink.fold(0, lambda total, x: total + x))", "-1-2-3|"),
+        "fold_async": ("a.run_with(Sink.fold_async(0, add))", "-1-2-3|"),
         "fold_while": ("a.run_with(Sink.fold_while(0, lambda n: n < 3, lambda n, x: n + x))", "-1-2-3|"),
         "reduce": ("a.run_with(Sink.reduce(max))", "-1-3-2|"),
         "count": ("a.run_with(Sink.count())", "-1-2-3|"),

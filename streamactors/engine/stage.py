@@ -12,7 +12,9 @@ from streamactors.engine.element.graph_stage_logic import GraphStageLogic, eleme
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks.marks import OPAQUE, Handling, Needs
+from streamactors.engine.user_code import shortened
 from streamactors.engine.ways_out import FUTURE_NAMES, WaysOut
+from streamactors.errors import BuildError
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -111,8 +113,16 @@ class GraphStage:
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         """Return a fresh logic and the materialized value. Override this, or `logic` when there is no such value."""
-        logic = self.logic()
-        return (logic if isinstance(logic, Logic) else element_logic(logic)), NOT_USED
+        logic: Any = self.logic()
+        if isinstance(logic, Logic):
+            return logic, NOT_USED
+        if isinstance(logic, GraphStageLogic):
+            return element_logic(logic), NOT_USED
+        raise BuildError(
+            f"{type(self).__name__}.logic() must return a GraphStageLogic or a ChunkLogic, got {type(logic).__name__} "
+            f"{shortened(logic, 60)}"
+            + ("; ChunkLogic(function) is the logic of one function" if callable(logic) else "")
+        )
 
     def logic(self) -> Logic | GraphStageLogic:
         """Return a fresh logic, of either kind."""
@@ -176,6 +186,8 @@ class ChunkLogic(FlowLogic):
     def on_push(self, in_: Connection) -> None:
         out = self.out
         results = self._on_chunk(in_.grab(out.asked))
+        if type(results) is not list:
+            raise self._no_list("on_chunk", results)
         if results:
             out.push(results)
         due = in_.due
@@ -185,8 +197,16 @@ class ChunkLogic(FlowLogic):
         if self._on_end is None:
             self.complete_stage()
         else:
-            self._tail = list(self._on_end())
+            tail = self._on_end()
+            if not isinstance(tail, Iterable):
+                raise self._no_list("on_end", tail)
+            self._tail = list(tail)
             self._drain()
+
+    def _no_list(self, function: str, returned: object) -> TypeError:
+        return TypeError(
+            f"{self.name}: {function} must return a list of results, [] for none, got {type(returned).__name__} {shortened(returned, 60)}"
+        )
 
     def _drain(self) -> None:
         tail = self._tail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors import Broadcast, Flow, Keep, Merge, Sink, Source
+from streamactors import Broadcast, ChunkLogic, Flow, Keep, Merge, Sink, Source, Stage
 from streamactors.errors import BuildError
 
 
@@ -25,6 +25,8 @@ async def coroutine_function(x):
         (lambda: Source.range(3).map(5), "map expects a function, got int 5"),
         (lambda: Source.range(3).map(coroutine_function), "map expects a plain function.*coroutine_function; use map_async"),
         (lambda: Source.range(3).named(""), "named expects a text that is not empty"),
+        (lambda: Source.range(3).take(-1), "take: n must be at least 0, got -1"),
+        (lambda: Source.range(3).drop(-1), "drop: n must be at least 0, got -1"),
         (lambda: Source.range(3).max_chunk(0), "max_chunk must be at least 1, got 0"),
         (lambda: Source.range(3).with_attributes(buffer=True), "buffer must be an integer, got bool True"),
         (lambda: Source.range(3).with_attributes(decider=3), "decider must be a function"),
@@ -102,3 +104,49 @@ def test_a_decider_that_does_not_answer_drops_nothing(source, answer):
     result = source.with_attributes(decider=lambda error: answer).run_with(Sink.to_list())
     with pytest.raises(TypeError, match=f"the decider returned {answer!r} for ZeroDivisionError; give Directive.STOP"):
         result.result(30)
+
+
+class OfOneFunction(Stage):
+    """A stage whose logic is what a user has written by mistake, or meant."""
+
+    def __init__(self, make):
+        self._make = make
+
+    def logic(self):
+        return self._make()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: ChunkLogic(lambda chunk: None),
+            TypeError,
+            r"of_one_function: on_chunk must return a list of results, \[\] for none, got NoneType None",
+        ),
+        (
+            lambda: ChunkLogic(lambda chunk: (x for x in chunk)),
+            TypeError,
+            "on_chunk must return a list of results.*got generator",
+        ),
+        (
+            lambda: ChunkLogic(list, on_end=lambda: None),
+            TypeError,
+            "on_end must return a list of results.*got NoneType None",
+        ),
+        (
+            lambda: lambda chunk: chunk,
+            BuildError,
+            r"OfOneFunction.logic\(\) must return a GraphStageLogic or a ChunkLogic, got function .*; ChunkLogic\(function\)",
+        ),
+        (lambda: None, BuildError, r"OfOneFunction.logic\(\) must return .*, got NoneType None$"),
+    ],
+)
+def test_a_stage_of_ones_own_must_return_results_and_a_logic(make, error, message):
+    with pytest.raises(error, match=message):
+        Source.range(3).via(OfOneFunction(make)).run_with(Sink.to_list()).result(timeout=20)
+
+
+def test_a_stage_may_have_no_results_for_a_chunk():
+    none = OfOneFunction(lambda: ChunkLogic(lambda chunk: [], on_end=lambda: ("end",)))
+    assert Source.range(3).via(none).run_with(Sink.to_list()).result(timeout=20) == ["end"]

@@ -210,7 +210,12 @@ def test_a_record_too_large_is_an_error_of_this_package_in_its_turn(cluster, sys
         (ProducerRecord("typed", b"v", key=1.5), "a key of float cannot be sent"),
         (ProducerRecord("typed", b"v", timestamp=-5), "the timestamp -5 cannot be sent; it is ms since 1970"),
         (ProducerRecord("typed", b"v", timestamp="now"), "cannot be sent"),
-        (ProducerRecord("typed", b"v", headers={"h": b"x"}), "headers pairs of a name and a value"),
+        (ProducerRecord("typed", b"v", headers={"h": b"x"}), r"headers are a dict, .*; use list\(headers.items\(\)\)"),
+        (
+            ProducerRecord("typed", b"v", headers="ab"),
+            "headers are a str, 'ab', .* a list of pairs of a name and bytes, a str or None$",
+        ),
+        (ProducerRecord("typed", b"v", headers=["h"]), "headers pairs of a name and a value"),
     ],
 )
 def test_what_librdkafka_cannot_take_is_told_with_its_topic_and_type(cluster, system, producer_settings, record, said):

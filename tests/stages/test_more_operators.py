@@ -306,6 +306,20 @@ def test_lazy_and_iterated_sources(system):
     assert run(Source.iterate(1, lambda x: x * 2).take(3), system) == [1, 2, 4]
 
 
+def test_iterate_computes_only_the_elements_that_are_asked_for(system):
+    def next_of(x):
+        if x == 3:
+            raise ValueError("nobody has asked for the element after 3")
+        return x + 1
+
+    assert run(Source.iterate(1, next_of).take(3), system) == [1, 2, 3]
+    assert run(Source.iterate(1, next_of, while_=lambda x: x < 9).take(3), system) == [1, 2, 3]
+    assert run(Source.iterate(1, next_of, while_=lambda x: x < 3), system) == [1, 2]
+    asked = []
+    assert run(Source.iterate(0, lambda x: asked.append(x) or x + 1).take(1), system) == [0]
+    assert asked == []
+
+
 def test_hooks_are_called_once(system):
     first, causes = [], []
     stream = (

@@ -156,6 +156,12 @@ def test_standard_input_goes_to_standard_output(tmp_path, kind):
     assert done.stderr == b""
 
 
+def test_standard_output_takes_bytes_and_says_so(capfd):
+    with pytest.raises(NotBytes, match=r"to_stdout expects bytes, got str 'a'; encode it: .map\(str.encode\)"):
+        Source.from_iterable(["a"]).run_with(Sink.to_stdout()).result(timeout=20)
+    assert capfd.readouterr().out == ""
+
+
 def test_a_cancelled_read_of_standard_input_blocks_no_thread_at_the_end():
     program = "from streamactors import *\nSource.from_stdin().run_with(Sink.head()).result(20)\nprint('done')"
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -167,6 +167,7 @@ class AsyncOps(Ops[Out, Mat]):
 
         Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
         Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume and restart drop the element.   Marks: behind the result.
+        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: behind the result.
         """
         return self._via_as("fold_async", ScanAsync(zero, fn), Reduce(lambda _, value: value))

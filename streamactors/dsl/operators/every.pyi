@@ -324,7 +324,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Each run starts with a copy of `zero`.
         Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
         Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.                     Supervision: resume and restart drop the element.
+        Fails when: a call fails.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
         Marks: in the queue of calls.
         """
     def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Source[U, Mat]:
@@ -332,7 +333,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
 
         Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
         Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume and restart drop the element.   Marks: behind the result.
+        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: behind the result.
         """
     def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Source[Out, Mat]:
         """Turn a failure into another one: `fn(error)` returns the error to fail with.
@@ -465,15 +467,17 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Emits when: `fn` has returned, and once at the end if `close` gives something.
         Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
         Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the resource and opens a new one.
+        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
         Fails when: upstream or a function fails, behind what `close` gives.
         """
     def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Source[U, Mat]:
-        """Turn each element into the elements of an iterable; `create()` makes the function of a run, which may keep a state.
+        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
 
-        Emits when: there are results.                Backpressures when: downstream does, or results are left.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also makes a new function.
+        Iterators are read on demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
+        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
+        Marks: when the current iterable has ended.
         """
     def pairwise(self) -> Source[tuple[Out, Out], Mat]:
         """Emit each element together with the one before it, as `itertools.pairwise`.
@@ -575,7 +579,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Marks: behind the list that has the elements before them.
         """
     def take(self, n: int) -> Source[Out, Mat]:
-        """Pass the first `n` elements, then complete; with n <= 0 complete at once.
+        """Pass the first `n` elements, then complete; with 0 complete at once.
 
         Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
         Completes when: `n` elements have passed, or upstream completes.
@@ -606,7 +610,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
         """
     def drop(self, n: int) -> Source[Out, Mat]:
-        """Drop the first `n` elements, pass the rest; with n <= 0 pass all.
+        """Drop the first `n` elements, pass the rest; with 0 pass all.
 
         Emits when: `n` elements have been dropped and another arrives.
         Backpressures when: `n` are dropped and downstream does.
@@ -1947,7 +1951,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         Each run starts with a copy of `zero`.
         Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
         Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.                     Supervision: resume and restart drop the element.
+        Fails when: a call fails.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
         Marks: in the queue of calls.
         """
     @overload
@@ -1959,7 +1964,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
 
         Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
         Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume and restart drop the element.   Marks: behind the result.
+        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: behind the result.
         """
     @overload
     @staticmethod
@@ -2171,7 +2177,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         Emits when: `fn` has returned, and once at the end if `close` gives something.
         Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
         Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the resource and opens a new one.
+        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
         Fails when: upstream or a function fails, behind what `close` gives.
         """
     @overload
@@ -2181,11 +2187,13 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Flow[In, U, Mat]:
-        """Turn each element into the elements of an iterable; `create()` makes the function of a run, which may keep a state.
+        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
 
-        Emits when: there are results.                Backpressures when: downstream does, or results are left.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also makes a new function.
+        Iterators are read on demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
+        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
+        Marks: when the current iterable has ended.
         """
     @overload
     @staticmethod
@@ -2344,7 +2352,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
     def take(self, n: int) -> Flow[In, Out, Mat]:
-        """Pass the first `n` elements, then complete; with n <= 0 complete at once.
+        """Pass the first `n` elements, then complete; with 0 complete at once.
 
         Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
         Completes when: `n` elements have passed, or upstream completes.
@@ -2391,7 +2399,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     def take_within(span: Duration) -> Flow[Element, Element, NotUsed]: ...
     @overload
     def drop(self, n: int) -> Flow[In, Out, Mat]:
-        """Drop the first `n` elements, pass the rest; with n <= 0 pass all.
+        """Drop the first `n` elements, pass the rest; with 0 pass all.
 
         Emits when: `n` elements have been dropped and another arrives.
         Backpressures when: `n` are dropped and downstream does.
@@ -4081,7 +4089,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         Each run starts with a copy of `zero`.
         Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
         Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.                     Supervision: resume and restart drop the element.
+        Fails when: a call fails.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
         Marks: in the queue of calls.
         """
     def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> SubFlow[U, Mat]:
@@ -4089,7 +4098,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
 
         Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
         Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume and restart drop the element.   Marks: behind the result.
+        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: behind the result.
         """
     def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> SubFlow[Out, Mat]:
         """Turn a failure into another one: `fn(error)` returns the error to fail with.
@@ -4222,15 +4232,17 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         Emits when: `fn` has returned, and once at the end if `close` gives something.
         Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
         Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the resource and opens a new one.
+        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
         Fails when: upstream or a function fails, behind what `close` gives.
         """
     def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> SubFlow[U, Mat]:
-        """Turn each element into the elements of an iterable; `create()` makes the function of a run, which may keep a state.
+        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
 
-        Emits when: there are results.                Backpressures when: downstream does, or results are left.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also makes a new function.
+        Iterators are read on demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
+        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
+        Marks: when the current iterable has ended.
         """
     def pairwise(self) -> SubFlow[tuple[Out, Out], Mat]:
         """Emit each element together with the one before it, as `itertools.pairwise`.
@@ -4332,7 +4344,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         Marks: behind the list that has the elements before them.
         """
     def take(self, n: int) -> SubFlow[Out, Mat]:
-        """Pass the first `n` elements, then complete; with n <= 0 complete at once.
+        """Pass the first `n` elements, then complete; with 0 complete at once.
 
         Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
         Completes when: `n` elements have passed, or upstream completes.
@@ -4363,7 +4375,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
         """
     def drop(self, n: int) -> SubFlow[Out, Mat]:
-        """Drop the first `n` elements, pass the rest; with n <= 0 pass all.
+        """Drop the first `n` elements, pass the rest; with 0 pass all.
 
         Emits when: `n` elements have been dropped and another arrives.
         Backpressures when: `n` are dropped and downstream does.

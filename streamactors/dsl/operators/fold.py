@@ -18,8 +18,8 @@ from streamactors.stages.fold.grouping import Grouped, Sliding
 from streamactors.stages.fold.grouping_by import GroupedAdjacentBy, GroupedAdjacentByWeighted, GroupedWeighted
 from streamactors.stages.fold.map_with_resource import MapWithResource
 from streamactors.stages.fold.quantiles import Quantiles, checked_k, checked_ranks, sketch_class
+from streamactors.stages.fold.stateful_map_concat import StatefulMapConcat
 from streamactors.stages.fold.weighted_within import GroupedWeightedWithin
-from streamactors.stages.transform.expanding import MapConcat
 from streamactors.stages.transform.mapping import Filter, Map
 
 
@@ -70,15 +70,7 @@ class FoldOps(Ops[Out, Mat]):
         return self._via(MapWithResource(open, fn, close))
 
     def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Ops[U, Mat]:
-        """Turn each element into the elements of an iterable; `create()` makes the function of a run, which may keep a state.
-
-        Emits when: there are results.                Backpressures when: downstream does, or results are left.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also makes a new function.
-        """
-        plain_function("stateful_map_concat", create)
-        stateful: StatefulMap[Any, Any] = StatefulMap(create, lambda fn, element: (fn, fn(element)))
-        return self._via_as("stateful_map_concat", stateful, MapConcat(list))
+        return self._via(StatefulMapConcat(create))
 
     def pairwise(self) -> Ops[tuple[Out, Out], Mat]:
         """Emit each element together with the one before it, as `itertools.pairwise`.

@@ -105,6 +105,15 @@ class SinkConstructors:
         Supervision: resume drops the element, restart begins with `zero` again.
         """
     @classmethod
+    def fold_async(cls, zero: U, fn: Callable[[U, Element], Any]) -> Sink[Element, StreamFuture[U]]:
+        """Combine all elements by the asynchronous `fn(value, element)`, beginning with (a copy of) `zero`; one call at a time.
+
+        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
+        Materializes: a future of the result.               Backpressures when: a call runs.
+        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: done when the stream has completed.
+        """
+    @classmethod
     def reduce(cls, fn: Callable[[Element, Element], Element]) -> Sink[Element, StreamFuture[Element]]:
         """Combine all elements with `fn(so_far, element)`, beginning with the first.
 

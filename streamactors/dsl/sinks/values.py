@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T, U
+from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
+from streamactors.stages.asynchronous.scan_async import ScanAsync
 from streamactors.stages.fold.fold_while import FoldWhile
 from streamactors.stages.sinks.deciding import Exists, ForAll, NoneMatches, TakeLast
 from streamactors.stages.sinks.foreach import Fold, Foreach, ForeachAsync, Reduce
@@ -83,6 +85,18 @@ class ValueSinks(Constructors):
         Supervision: resume drops the element, restart begins with `zero` again.
         """
         return cls._of(_folding_while(zero, predicate, fn))
+
+    @classmethod
+    def fold_async(cls, zero: U, fn: Callable[[U, T], Any]) -> Sink[T, StreamFuture[U]]:
+        """Combine all elements by the asynchronous `fn(value, element)`, beginning with (a copy of) `zero`; one call at a time.
+
+        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
+        Materializes: a future of the result.               Backpressures when: a call runs.
+        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: done when the stream has completed.
+        """
+        folding = StageModule(ScanAsync(zero, fn), Attributes(name="fold_async"))
+        return cls._of(Joined(folding, StageModule(Last()), keep_right))
 
     @classmethod
     def reduce(cls, fn: Callable[[T, T], T]) -> Sink[T, StreamFuture[T]]:

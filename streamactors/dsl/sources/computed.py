@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.clock import Duration
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.kinds import Source
     from streamactors.engine.blueprint.attributes import Attributes
+
+_NOTHING: Final[Any] = object()
 
 
 class ComputedSources(Constructors):
@@ -63,14 +65,19 @@ class ComputedSources(Constructors):
     def iterate(cls, seed: T, fn: Callable[[T], T], while_: Callable[[T], object] | None = None) -> Source[T, NotUsed]:
         """Emit `seed`, `fn(seed)`, `fn(fn(seed))` and so on; with `while_`, as long as `while_(element)` is true.
 
+        `fn` is called only for an element that is asked for.
         Emits when: there is demand.                  Completes when: `while_` is false for the next element.
         Fails when: a function raises.
         """
         plain_function("iterate", fn)
-        if while_ is None:
-            return cls._of(Unfold(seed, lambda element: (fn(element), element)))
-        plain_function("iterate", while_)
-        return cls._of(Unfold(seed, lambda element: (fn(element), element) if while_(element) else None))
+        if while_ is not None:
+            plain_function("iterate", while_)
+
+        def step(before: Any) -> tuple[T, T] | None:
+            element = seed if before is _NOTHING else fn(before)
+            return (element, element) if while_ is None or while_(element) else None
+
+        return cls._of(Unfold(_NOTHING, step))
 
     @classmethod
     def tick(cls, initial_delay: Duration, interval: Duration, element: T) -> Source[T, Cancellable]:

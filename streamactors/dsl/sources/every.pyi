@@ -140,6 +140,7 @@ class SourceConstructors:
     ) -> Source[Element, NotUsed]:
         """Emit `seed`, `fn(seed)`, `fn(fn(seed))` and so on; with `while_`, as long as `while_(element)` is true.
 
+        `fn` is called only for an element that is asked for.
         Emits when: there is demand.                  Completes when: `while_` is false for the next element.
         Fails when: a function raises.
         """

@@ -114,12 +114,20 @@ class AsyncLogic(FlowLogic):
         error = call.error
         assert error is not None
         try:
-            if directive_for(self, error, call.element, self._fn) is Directive.STOP:
+            directive = directive_for(self, error, call.element, self._fn)
+            if directive is Directive.STOP:
                 return error
-        except BaseException as worse:  # noqa: BLE001  # the decider's own
+            if directive is Directive.RESTART:
+                self.restart(call)
+            else:
+                call.dropped = True
+        except BaseException as worse:  # noqa: BLE001  # the decider's own, or that of a restart
             return worse
-        call.dropped = True
         return None
+
+    def restart(self, call: Call) -> None:
+        """Supervision sets the stage back to its first state, because `call` failed; a stage without a state drops the element."""
+        call.dropped = True
 
     def _move_on(self) -> None:
         self.emit()

@@ -21,7 +21,8 @@ class ScanAsync(Stage[In, Out]):
     Each run starts with a copy of `zero`.
     Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
     Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-    Fails when: a call fails.                     Supervision: resume and restart drop the element.
+    Fails when: a call fails.
+    Supervision: resume drops the element; restart goes back to `zero` and emits it.
     Marks: in the queue of calls.
     """
 
@@ -52,6 +53,9 @@ class _ScanAsyncLogic(OrderedLogic):
         first.value, first.done = self._value, True
         self._queue.append(first)
         self._inside = 1
+
+    def restart(self, call: Call) -> None:
+        call.value, call.error = fresh(self.stage.zero), None
 
     def left(self, calls: list[Call]) -> None:
         for call in calls:

@@ -160,7 +160,9 @@ class StatefulMap(Stage[In, Out]):
 
 
 @logic_of(StatefulMap)
-class _StatefulMapLogic(ElementwiseLogic):
+class StatefulMapLogic(ElementwiseLogic):
+    """Owns the state of a run, from `create` to `on_complete`."""
+
     _state = _NOTHING
 
     def on_start(self) -> None:

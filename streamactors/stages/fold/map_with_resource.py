@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.engine.logic import logic_of
 from streamactors.engine.stage import In, Out
 from streamactors.stages.checks import plain_function
-from streamactors.stages.fold.fold import StatefulMap
+from streamactors.stages.fold.fold import StatefulMap, StatefulMapLogic
 
 
 class MapWithResource(StatefulMap[In, Out]):
@@ -17,7 +18,7 @@ class MapWithResource(StatefulMap[In, Out]):
     Emits when: `fn` has returned, and once at the end if `close` gives something.
     Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
     Cancels when: downstream cancels.
-    Supervision: resume drops the element; restart also closes the resource and opens a new one.
+    Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
     Fails when: upstream or a function fails, behind what `close` gives.
     """
 
@@ -26,3 +27,9 @@ class MapWithResource(StatefulMap[In, Out]):
     ) -> None:
         plain_function("map_with_resource", fn)
         super().__init__(open, lambda resource, element: (resource, fn(resource, element)), close)
+
+
+@logic_of(MapWithResource)
+class _MapWithResourceLogic(StatefulMapLogic):
+    def restart(self, out: list[Any]) -> None:
+        super().restart([])  # what `close` returns belongs to the end of the stream

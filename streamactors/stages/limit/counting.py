@@ -13,11 +13,11 @@ from streamactors.engine.marks.marks import EXACT_MEMORY
 from streamactors.engine.stage import In, Stage
 from streamactors.errors import StreamLimitReached
 from streamactors.stages.bases.elementwise import ElementwiseLogic
-from streamactors.stages.checks import at_least, integer, plain_function
+from streamactors.stages.checks import at_least, plain_function
 
 
 class Take(Stage[In, In]):
-    """Pass the first `n` elements, then complete; with n <= 0 complete at once.
+    """Pass the first `n` elements, then complete; with 0 complete at once.
 
     Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
     Completes when: `n` elements have passed, or upstream completes.
@@ -28,7 +28,7 @@ class Take(Stage[In, In]):
     handling = EXACT_MEMORY
 
     def __init__(self, n: int) -> None:
-        self.n = max(0, integer("take", "n", n))
+        self.n = at_least("take", "n", n, 0)
 
 
 @logic_of(Take)
@@ -66,7 +66,7 @@ class _TakeLogic(FlowLogic):
 
 
 class Drop(Stage[In, In]):
-    """Drop the first `n` elements, pass the rest; with n <= 0 pass all.
+    """Drop the first `n` elements, pass the rest; with 0 pass all.
 
     Emits when: `n` elements have been dropped and another arrives.
     Backpressures when: `n` are dropped and downstream does.
@@ -76,7 +76,7 @@ class Drop(Stage[In, In]):
     handling = EXACT_MEMORY
 
     def __init__(self, n: int) -> None:
-        self.n = max(0, integer("drop", "n", n))
+        self.n = at_least("drop", "n", n, 0)
 
 
 @logic_of(Drop)

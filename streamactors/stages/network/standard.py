@@ -11,6 +11,7 @@ from streamactors.engine.island.awaiting import when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.stages.bases.cutting import named
 from streamactors.stages.files.writing import FileObjectLogic, ToFileObject
 from streamactors.stages.network.duplex import BLOCK_BYTES
 
@@ -86,7 +87,10 @@ class ToStdout(ToFileObject):
 @logic_of(ToStdout)
 class _StdoutLogic(FileObjectLogic):
     def write(self, chunk: list[Any]) -> int:
-        written = super().write(chunk)
+        try:
+            written = super().write(chunk)
+        except TypeError as error:
+            raise named(error, self.name, chunk) from None
         self._file.flush()
         return written
 

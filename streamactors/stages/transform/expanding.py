@@ -36,7 +36,9 @@ class MapConcat(Stage[In, Out]):
 
 
 @logic_of(MapConcat)
-class _MapConcatLogic(FlowLogic):
+class MapConcatLogic(FlowLogic):
+    """Owns the iterable that is being read; `begin` sets the function."""
+
     passes_marks = True
 
     def __init__(self, stage: MapConcat[Any, Any]) -> None:
@@ -47,6 +49,11 @@ class _MapConcatLogic(FlowLogic):
 
     def on_start(self) -> None:
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)
+        self.begin()
+
+    def begin(self) -> None:
+        """Set the function of this run; called again when supervision restarts the stage."""
+        self.fn = self.stage.fn
 
     def on_pull(self, out: Connection) -> None:
         if self._current is None:
@@ -75,7 +82,7 @@ class _MapConcatLogic(FlowLogic):
         self._hand_on(results, failure)
 
     def _loop(self, asked: int, feed: Iterator[Any], results: list[Any], stop: list[int]) -> None:
-        fn = self.stage.fn
+        fn = self.fn
         if len(results) == asked:
             return
         for self._element in feed:  # kept for the error
@@ -110,7 +117,7 @@ class _MapConcatLogic(FlowLogic):
 
     def _after(self, error: BaseException, element: Any, _: list[Any]) -> BaseException | None:
         self._current = None
-        return failure_of(self, error, element, self.stage.fn)
+        return failure_of(self, error, element, self.fn, self.begin)
 
     def _hand_on(self, results: list[Any], failure: BaseException | None) -> None:
         out = self.out

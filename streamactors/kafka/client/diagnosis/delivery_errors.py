@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from streamactors.engine.user_code import shortened
 from streamactors.kafka.client.connection import NO_TOPIC, ck, did_you_mean
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
@@ -47,7 +48,7 @@ def not_sent(record: ProducerRecord, error: Any, why: str = "") -> RecordError:
 
 def unsendable(record: ProducerRecord, error: Exception) -> RecordError:
     """Return the error of a record whose fields have types that librdkafka does not take."""
-    topic, value, key, partition, timestamp, _ = record
+    topic, value, key, partition, timestamp, headers = record
     if timestamp is not None and not isinstance(timestamp, int):
         advice = "int(when.timestamp() * 1000)" if hasattr(timestamp, "timestamp") else "None for now"
         kind = type(timestamp).__name__
@@ -57,6 +58,12 @@ def unsendable(record: ProducerRecord, error: Exception) -> RecordError:
     if partition is not None and not isinstance(partition, int):
         return RecordError(
             f"topic {topic}: a record whose partition is {partition!r} cannot be sent; it is a number or None"
+        )
+    if headers is not None and not isinstance(headers, list | tuple):
+        way_out = "; use list(headers.items())" if isinstance(headers, Mapping) else ""
+        return RecordError(
+            f"topic {topic}: a record whose headers are a {type(headers).__name__}, {shortened(headers, 60)}, cannot be sent; they are a "
+            f"list of pairs of a name and bytes, a str or None{way_out}"
         )
     return RecordError(
         f"topic {topic}: a record with a value of {type(value).__name__} and a key of {type(key).__name__} cannot "
