@@ -74,14 +74,12 @@ NEEDS_MORE = {
 """Needs an actor, a future, a flow before it, or several arguments that fit each other."""
 
 TAKES_ANY_NUMBER = {
-    ("drop", "n"),
-    ("take", "n"),
     ("log", "level"),
     ("Source.range", "start"),
     ("Source.range", "stop"),
     ("Source.range", "step"),
 }
-"""A negative number means none, as in Python's slices and ranges; a level is any number."""
+"""As in Python's ranges; a level is any number."""
 
 NOT_LOOKED_AT = {("Source.range", "step"), ("Source.queue", "max_concurrent_offers")}
 """What counts only beside another argument: a step beside a stop, offers beside overflow="backpressure"."""
@@ -155,11 +153,13 @@ LEAST = {
     ("deflate", "level"): -1,  # zlib's usual level
     ("gzip", "level"): -1,
     ("recover_with_retries", "attempts"): -1,  # without a limit
+    ("drop", "n"): 0,
     ("flat_map_prefix", "n"): 0,
     ("frames_by_length", "field_offset"): 0,
     ("limit", "n"): 0,
     ("limit_weighted", "n"): 0,
     ("prefix_and_tail", "n"): 0,
+    ("take", "n"): 0,
     ("throttle", "burst"): 0,
     ("Sink.take_last", "n"): 0,
     ("quantiles", "k"): 8,

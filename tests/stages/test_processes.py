@@ -23,6 +23,7 @@ from streamactors import (
     Sink,
     Source,
 )
+from streamactors.stages.bases.cutting import NotBytes
 
 
 def run(source: Any) -> Any:

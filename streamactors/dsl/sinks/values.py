@@ -95,8 +95,7 @@ class ValueSinks(Constructors):
         Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
         Marks: done when the stream has completed.
         """
-        folding = StageModule(ScanAsync(zero, fn), Attributes(name="fold_async"))
-        return cls._of(Joined(folding, StageModule(Last()), keep_right))
+        return cls._of(_folding_async(zero, fn))
 
     @classmethod
     def reduce(cls, fn: Callable[[T, T], T]) -> Sink[T, StreamFuture[T]]:
@@ -121,6 +120,11 @@ class ValueSinks(Constructors):
     @classmethod
     def none(cls, predicate: Callable[[T], object]) -> Sink[T, StreamFuture[bool]]:
         return cls._of(NoneMatches(predicate))
+
+
+def _folding_async(zero: Any, fn: Callable[[Any, Any], Any]) -> Module:
+    folding = StageModule(ScanAsync(zero, fn), Attributes(name="fold_async"))
+    return Joined(folding, StageModule(Last()), keep_right)
 
 
 def _folding_while(zero: Any, predicate: Callable[[Any], object], fn: Callable[[Any, Any], Any]) -> Module:
