@@ -15,9 +15,10 @@ from thespian.system.messages.status import Thespian_ActorStatus, Thespian_Syste
 from streamactors.actors.address import ActorRef
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.actors.dispatching.timing_wheel import Timer
-from streamactors.actors.futures import StreamFuture, WouldBlock
+from streamactors.actors.futures import StreamFuture
 from streamactors.actors.system_base import SystemBase
 from streamactors.actors.threads import current_owner
+from streamactors.actors.waits import WouldBlock
 from streamactors.errors import ActorError
 
 

@@ -16,9 +16,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures._base import FINISHED, PENDING
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from streamactors.actors.threads import current_owner
+from streamactors.actors.waits import wait_until
 from streamactors.clock import Timeout, timeout_s
-from streamactors.errors import ActorError
 
 T = TypeVar("T")
 
@@ -54,10 +53,6 @@ _unread: weakref.WeakSet[UnreadFailure] = weakref.WeakSet()
 def _log_unread() -> None:
     for failure in list(_unread):
         failure.log()
-
-
-class WouldBlock(ActorError):
-    """A dispatcher or pool thread tried to wait for work that it may have to do itself."""
 
 
 class _Condition(RLock):  # type: ignore[misc]  # final for checkers alone
@@ -102,6 +97,8 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
 
     stop_stream: Callable[[], None] | None = None
     """Cancels the stream; None: it has ended, or the future is not a sink's."""
+    run: Any = None
+    """The run of a sink's future, until the sink has ended."""
     failure: UnreadFailure | None = None
 
     def __init__(self, name: str = "") -> None:
@@ -139,13 +136,12 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         """Wait up to `timeout` (seconds, a timedelta or a text such as "5s"; None: without limit) for the result; raise the error if
         there is one, TimeoutError if there is neither.
 
-        Raises WouldBlock on a dispatcher or pool thread unless the result is there already (or `timeout` is 0).
+        Raises WouldBlock unless the result is there already (or `timeout` is 0): on a thread of a dispatcher, a pool or an asyncio loop that
+        streams use, and when a stage's `loop=` does not run.
         """
-        if timeout is not None:
-            timeout = timeout_s(timeout)
-        self._refuse_to_wait("result", timeout)
+        timeout = self._wait("result", timeout)
         try:
-            return super().result(timeout)
+            return super().result(0)
         except TimeoutError:
             self._say_if_nothing_came(timeout)
             raise
@@ -155,11 +151,9 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
 
     def exception(self, timeout: Timeout | None = None) -> BaseException | None:
         """Like `result`, with `timeout` in seconds too, but return the error, or None if there was none."""
-        if timeout is not None:
-            timeout = timeout_s(timeout)
-        self._refuse_to_wait("exception", timeout)
+        timeout = self._wait("exception", timeout)
         try:
-            return super().exception(timeout)
+            return super().exception(0)
         except TimeoutError:
             self._say_if_nothing_came(timeout)
             raise
@@ -206,14 +200,21 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
             waited = 0.0 if timeout is None else timeout
             raise TimeoutError(f"{self.name or 'the stream'}: no result after {waited:g} s; it still runs") from None
 
-    def _refuse_to_wait(self, what: str, timeout: float | None) -> None:
-        if timeout != 0 and self._state != FINISHED:
-            owner = current_owner()
-            if owner is not None:
-                raise WouldBlock(
-                    f"{what}() of {self.name or 'a future'} was called on a thread of {owner!r}, which may have to "
-                    "produce it: it would wait for itself; use map_async, add_done_callback or await instead"
-                )
+    def _wait(self, what: str, timeout: Timeout | None) -> float | None:
+        """Wait for the outcome, at most `timeout`; return `timeout` in seconds."""
+        seconds = None if timeout is None else timeout_s(timeout)
+        if seconds != 0 and not self.done():
+            wait_until(self.done, self._sleep, self._wake, f"{what}() of {self.name or 'a future'}", self.run, seconds)
+        return seconds
+
+    def _sleep(self, seconds: float | None) -> None:
+        with self._condition:
+            if not self.done():  # the lock may be taken twice
+                self._condition.wait(seconds)
+
+    def _wake(self) -> None:
+        with self._condition:
+            self._condition.notify_all()
 
 
 class _ForAsyncio(concurrent.futures.Future[T]):

@@ -13,7 +13,6 @@ import thespian.actors
 from thespian.system.messages.status import Thespian_StatusReq
 
 from streamactors.actors.external import AskTimeout
-from streamactors.actors.futures import WouldBlock
 from streamactors.actors.local_system import LocalSystemBase
 from streamactors.actors.messages import (
     Actor,
@@ -27,6 +26,7 @@ from streamactors.actors.messages import (
 )
 from streamactors.actors.system import ActorSystem
 from streamactors.actors.threads import current_owner
+from streamactors.actors.waits import WouldBlock
 from streamactors.clock import VirtualClock
 from streamactors.errors import ActorError
 from tests.actors.actor_classes import Alarm, Echo, Failing, Worker

@@ -10,8 +10,9 @@ import pytest
 
 from streamactors.actors import futures
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.actors.futures import StreamFuture, UnreadFailure, WouldBlock
+from streamactors.actors.futures import StreamFuture, UnreadFailure
 from streamactors.actors.pool.elastic_pool import ElasticPool
+from streamactors.actors.waits import WouldBlock
 
 
 def test_a_thread_waits_for_the_result() -> None:

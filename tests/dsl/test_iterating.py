@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors import Flow, Source
-from streamactors.actors.futures import WouldBlock
+from streamactors.actors.waits import WouldBlock
 from streamactors.errors import AbruptTermination, BuildError
 from streamactors.testing import TestSource, assert_all_stages_stopped
 

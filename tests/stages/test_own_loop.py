@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -147,6 +149,55 @@ def test_a_loop_that_ends_before_the_stream_fails_it_instead_of_holding_it(actor
         runs[0].result(20)
     if isinstance(raised.value, AbruptTermination):
         assert "let the stream end before its loop does" in str(raised.value)
+
+
+def test_a_source_on_a_loop_that_ends_before_the_stream_fails_it_instead_of_holding_it(
+    actor_system: ActorSystem, virtual_clock: Any
+) -> None:
+    loop, at_end = asyncio.new_event_loop(), threading.Event()
+
+    async def elements() -> AsyncIterator[int]:
+        yield 1
+        loop.stop()
+        await asyncio.Event().wait()
+
+    def live() -> None:
+        loop.run_forever()
+        for task in asyncio.all_tasks(loop):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is lost, as without asyncio.run
+        loop.close()
+        at_end.set()
+
+    done = Source.from_async_iterable(elements(), loop=loop).run_with(Sink.ignore(), actor_system)
+    threading.Thread(target=live).start()
+    assert at_end.wait(20)
+    virtual_clock.advance("2s")
+    with pytest.raises(
+        AbruptTermination, match="from_async_iterable: the asyncio loop that was given as loop= is closed"
+    ):
+        done.result(20)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda loop: Source.range(0, 5).map_async(2, asyncio.sleep, loop=loop),
+        lambda loop: Source.from_async_iterable(Source.never().run_async_iter(), loop=loop),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_loop_that_does_not_run_while_coroutines_wait_is_logged_once(
+    actor_system: ActorSystem, virtual_clock: Any, caplog: pytest.LogCaptureFixture, make: Any
+) -> None:
+    loop = asyncio.new_event_loop()
+    make(loop).run_with(Sink.ignore(), actor_system)
+    virtual_clock.advance("2s")
+    assert caplog.messages == []  # it may be about to start
+    with caplog.at_level(logging.WARNING):
+        virtual_clock.advance("20s")
+    (message,) = caplog.messages
+    assert "loop= does not run, and coroutines wait for it; run it" in message
+    loop.close()
 
 
 @pytest.mark.parametrize("given", [5, "loop", object()])

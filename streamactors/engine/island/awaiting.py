@@ -6,13 +6,11 @@ import asyncio
 import concurrent.futures
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from streamactors.actors.waits import forget_loop, need_loop
 from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.logic import Logic
-
-if TYPE_CHECKING:
-    from streamactors.actors.system import ActorSystem
 
 Ended = Callable[[Any, BaseException | None], None]
 """Called with (result, None) or with (None, error)."""
@@ -32,12 +30,10 @@ def when_done(logic: Logic, awaited: Any, ended: Ended) -> Callable[[], Any]:
         ended(*outcome)
 
     tell = logic.async_callback(tell_island).invoke
-    return watch(logic.interpreter.island.run.system, awaited, lambda result, error: tell((result, error)))
+    return watch(logic, awaited, lambda result, error: tell((result, error)))
 
 
-def watch(
-    system: ActorSystem, awaited: Any, ended: Ended, loop: asyncio.AbstractEventLoop | None = None
-) -> Callable[[], Any]:
+def watch(logic: Logic, awaited: Any, ended: Ended, loop: asyncio.AbstractEventLoop | None = None) -> Callable[[], Any]:
     """As `when_done`, but `ended` is called on the thread that ends `awaited`. May be called on any thread.
 
     `loop`: the loop for coroutines, instead of the system's. Raises RuntimeError when it is closed."""
@@ -46,11 +42,17 @@ def watch(
         return awaited.cancel
     if asyncio.isfuture(awaited):
         home = awaited.get_loop()
-        home.call_soon_threadsafe(awaited.add_done_callback, lambda future: ended(*_outcome(future)))
+
+        def done(future: asyncio.Future[Any]) -> None:
+            forget_loop(future)
+            ended(*_outcome(future))
+
+        home.call_soon_threadsafe(awaited.add_done_callback, done)
+        need_loop(awaited, home, logic)
         return lambda: home.call_soon_threadsafe(awaited.cancel)
     coroutine = awaited if inspect.iscoroutine(awaited) else _awaiting(awaited)
     if loop is None:
-        future = run_coroutine(system, coroutine)
+        future = run_coroutine(logic.interpreter.island.run.system, coroutine)
     else:
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, loop)

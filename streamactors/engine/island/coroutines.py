@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.local_system import SystemStopped
+from streamactors.actors.threads import add_current_thread, remove_current_thread
 from streamactors.clock import Clock, VirtualClock
 from streamactors.errors import AbruptTermination
 
@@ -116,6 +117,9 @@ class SystemLoop:
         self._asyncio.stop()
 
     def _run(self) -> None:
+        add_current_thread(
+            self.name
+        )  # a coroutine that blocks for a stream keeps the coroutines of that stream from running
         asyncio.set_event_loop(self._asyncio)
         try:
             while not self._ended:
@@ -125,6 +129,7 @@ class SystemLoop:
             self._asyncio.run_until_complete(self._asyncio.shutdown_asyncgens())
         finally:
             self._asyncio.close()
+            remove_current_thread()
 
     # ── under a virtual clock ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -33,6 +33,7 @@ class SinkLogic(Logic):
     def bind(self) -> None:
         """Called when the connections are known."""
         self.in_ = self.inlets[0]
+        self.future.run = self.interpreter.island.run
 
     # ── for subclasses ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -107,5 +108,5 @@ class SinkLogic(Logic):
 
     def stop(self) -> None:
         super().stop()
-        self.future.stop_stream = None
+        self.future.stop_stream = self.future.run = None
         del self.future  # a future that nobody else holds is collected now, and its failure logged

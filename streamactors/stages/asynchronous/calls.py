@@ -19,6 +19,7 @@ from streamactors.engine.island.awaiting import can_be_awaited, watch
 from streamactors.engine.island.coroutines import loop_of
 from streamactors.engine.logic import Logic
 from streamactors.errors import AbruptTermination
+from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.checks import is_coroutine_function
 
 
@@ -49,24 +50,26 @@ class Calls:
         on_ended: Callable[[list[Call]], None],
         *,
         here: bool = False,
-        loop: asyncio.AbstractEventLoop | None = None,
+        own_loop: OwnLoop | None = None,
     ) -> None:
-        """`here`: call `fn` on the island; it must return an awaitable without delay. `loop`: the user's own asyncio loop."""
+        """`here`: call `fn` on the island; it must return an awaitable without delay. `own_loop`: the user's asyncio loop."""
         self._fn = fn
         self._on_ended = on_ended
         self._system = logic.interpreter.island.run.system
         self._tell = logic.async_callback(self._collect).invoke
+        self._logic = logic
         self._name = logic.name
         self._ended: deque[Call] = deque()
         self._told = False
         self._stopped = False
         self._running: set[Call] = set()
         self._idle_cells: list[Cell] = []
-        self._loop = loop
+        self._own_loop = own_loop
+        self._loop = None if own_loop is None else own_loop.loop
         if here:
             self.start = self._start_here
         elif is_coroutine_function(fn):
-            self.start = self._start_on_loop if loop is None else self._start_on_own_loop
+            self.start = self._start_on_loop if own_loop is None else self._start_on_own_loop
         else:
             self.start = self._start_on_pool
 
@@ -84,23 +87,16 @@ class Calls:
         self._tell_own_loop(lambda: self._begin_on(asyncio.get_running_loop(), calls))
 
     def _tell_own_loop(self, call: Callable[[], None]) -> None:
-        assert self._loop is not None
+        assert self._own_loop is not None
         try:
-            self._loop.call_soon_threadsafe(call)
+            self._own_loop.loop.call_soon_threadsafe(call)
         except RuntimeError:
-            raise self.loop_closed() from None
+            raise self._own_loop.closed() from None
 
-    def check_own_loop(self) -> None:
-        """Raise AbruptTermination if calls wait for a loop that was closed: they would never end."""
-        if self._loop is not None and self._running and self._loop.is_closed():
-            raise self.loop_closed()
-
-    def loop_closed(self) -> AbruptTermination:
-        """Return the error that the user's loop is closed."""
-        return AbruptTermination(
-            f"{self._name}: the asyncio loop that was given as loop= is closed, so no coroutine can run on it; let the stream end before its "
-            "loop does: await its future"
-        )
+    @property
+    def any_running(self) -> bool:
+        """True while a call has not ended."""
+        return bool(self._running)
 
     async def _begin(self, calls: list[Call]) -> None:
         self._begin_on(asyncio.get_running_loop(), calls)
@@ -152,7 +148,7 @@ class Calls:
             call.value, call.error = result, error
             self._end(call)
 
-        call.cancel = watch(self._system, value, ended, self._loop)
+        call.cancel = watch(self._logic, value, ended, self._loop)
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, logic_of
@@ -16,11 +16,9 @@ from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.stages.asynchronous.calls import Call, Calls
+from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import asyncio_loop, function, positive
-
-LOOP_CHECK_MS: Final = 1_000
-"""The time between two looks whether the user's own loop has been closed."""
 
 
 class MapAsync(Stage[In, Out]):
@@ -77,15 +75,19 @@ class AsyncLogic(FlowLogic):
         fn: Callable[[Any], Any] = self.stage.fn
         return fn
 
-    def on_start(self) -> None:
+    def bind(self) -> None:
+        super().bind()
         loop = getattr(self.stage, "loop", None)
-        self._calls = Calls(self, self._fn, self._on_ended, here=self.here, loop=loop)
-        if loop is not None:
-            self.schedule_periodically("loop", LOOP_CHECK_MS, LOOP_CHECK_MS)
+        self._own_loop = None if loop is None else OwnLoop(self, loop)
+
+    def on_start(self) -> None:
+        self._calls = Calls(self, self._fn, self._on_ended, here=self.here, own_loop=self._own_loop)
+        if self._own_loop is not None:
+            self._own_loop.start()
 
     def on_timer(self, key: object) -> None:
-        """Look whether the user's loop is still there; what was handed to a loop that is closed then never ends."""
-        self._calls.check_own_loop()
+        assert self._own_loop is not None
+        self._own_loop.look(self._calls.any_running)
 
     def on_pull(self, out: Connection) -> None:
         self._move_on()
@@ -154,6 +156,8 @@ class AsyncLogic(FlowLogic):
 
     def on_stop(self) -> None:
         self._calls.stop()
+        if self._own_loop is not None:
+            self._own_loop.end()
 
     def snapshot_state(self) -> str:
         return f"{self._inside} of {self._parallelism} calls"

@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from streamactors.actors.futures import WouldBlock
-from streamactors.actors.threads import current_owner
+from streamactors.actors.waits import wait_until
 from streamactors.clock import Timeout, timeout_s
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.connection import COMPLETED, Connection
@@ -97,13 +96,23 @@ class ChunkReader(Generic[T]):
     def wait(self, timeout: Timeout | None = None) -> bool:
         """Block until `take` has something to return; return False after `timeout` (seconds, a timedelta or a text; None: never).
 
-        Raises WouldBlock on a thread that may have to run the stream itself."""
-        owner = None if self._items else current_owner()
-        if owner is not None:
-            raise WouldBlock(f"reading a stream on a thread of {owner!r} would wait for itself; use a flow instead")
+        Raises WouldBlock on a thread that may have to run the stream itself, and when a stage's `loop=` does not run."""
         ready = threading.Event()
         self.when_ready(ready.set)
-        return ready.wait(None if timeout is None else timeout_s(timeout))
+
+        def sleep(seconds: float | None) -> None:
+            ready.wait(seconds)
+            if not self._items:
+                ready.clear()
+
+        return wait_until(
+            lambda: bool(self._items),
+            sleep,
+            ready.set,
+            "reading a stream in a loop",
+            self._logic.interpreter.island.run,
+            None if timeout is None else timeout_s(timeout),
+        )
 
     def cancel(self, cause: BaseException | None = None) -> None:
         """Cancel the stream; with a `cause` the stream fails with it. Does nothing when the stream has ended."""

@@ -14,6 +14,7 @@ from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import AbruptTermination, BuildError
+from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.checks import asyncio_loop
 
 
@@ -50,7 +51,13 @@ class _AsyncIterableLogic(SourceLogic):
         self._arrived: deque[Any] = deque()  # filled on the loop, emptied on the island
         self._announced = False
 
+    def bind(self) -> None:
+        """Called when the connections are known."""
+        self._own_loop = None if self.stage.loop is None else OwnLoop(self, self.stage.loop)
+
     def on_start(self) -> None:
+        if self._own_loop is not None:
+            self._own_loop.start()
         self._iterator = self.stage.elements.__aiter__()
         self._tell = self.async_callback(self._take).invoke
 
@@ -59,9 +66,17 @@ class _AsyncIterableLogic(SourceLogic):
             self._reading = self._start(self._read(out.asked))
             self._reading.add_done_callback(lambda _: self._announce())
 
+    def on_timer(self, key: object) -> None:
+        assert self._own_loop is not None
+        self._own_loop.look(self._reading is not None)
+
     def _start(self, coroutine: Any) -> concurrent.futures.Future[Any]:
-        if self.stage.loop is not None:
-            return asyncio.run_coroutine_threadsafe(coroutine, self.stage.loop)
+        if self._own_loop is not None:
+            try:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._own_loop.loop)
+            except RuntimeError:
+                coroutine.close()
+                raise self._own_loop.closed() from None
         return loop_of(self.interpreter.island.run.system).start(coroutine)
 
     async def _read(self, n: int) -> bool:
@@ -101,6 +116,8 @@ class _AsyncIterableLogic(SourceLogic):
             self.out.again()
 
     def on_stop(self) -> None:
+        if self._own_loop is not None:
+            self._own_loop.end()
         if self._reading is not None:
             self._reading.cancel()
         close = getattr(self._iterator, "aclose", None)
