@@ -53,6 +53,10 @@ class AbruptTermination(StreamError):
     """The actor system ended while the stream was running."""
 
 
+class CutShort(StreamError):
+    """A signal stopped the stream before its sources had ended, so what the sink has is not the whole."""
+
+
 class BufferOverflow(StreamError):
     """A buffer with the strategy `fail` was full."""
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -333,6 +334,86 @@ def test_sigterm_drains_a_kafka_graph_and_commits_what_was_in_flight(module, tmp
 
         with MetadataClient(settings) as metadata:
             assert metadata.committed([("numbers", 0)]) == {("numbers", 0): 50}
+
+
+COPIES_LINES = """
+import os, time
+
+def slowly(line):
+    if int(line) == 100:
+        print("half way", flush=True)
+        time.sleep(0.5)             # the signal arrives meanwhile
+    return line
+
+graph = (Source.from_lines("in.txt").map(slowly).max_chunk(1).to_mat(Sink.SINK, Keep.right))
+"""
+
+
+def terminated(name: str, folder: Path, line: str = "half way") -> tuple[int, str]:
+    """Run a graph as a process, send SIGTERM when it prints `line`; return its exit code and what it wrote on stderr."""
+    command = [sys.executable, "-m", "streamactors.cli.main", "run", f"{name}:graph"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
+        assert process.stdout is not None
+        assert any(each.strip() == line for each in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+    assert "Traceback" not in err
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("sink", ["to_lines('out.txt')", "to_json_lines('out.txt')", "to_csv('out.txt', ['line'])"])
+def test_a_bounded_job_that_is_terminated_leaves_the_old_file_and_fails(module, tmp_path, sink):
+    """24,239 of 60,001 lines took the place of a good file, with exit code 0."""
+    (tmp_path / "in.txt").write_text("".join(f"{n}\n" for n in range(200)))
+    (tmp_path / "out.txt").write_text("the whole of yesterday\n")
+    graph = COPIES_LINES.replace("SINK", sink).replace(
+        "return line", "return [line]" if "csv" in sink else "return line"
+    )
+    code, err = terminated(module(graph), tmp_path)
+    assert code == 1
+    assert (tmp_path / "out.txt").read_text() == "the whole of yesterday\n"
+    assert 100 <= len((tmp_path / "out.txt.partial").read_text().splitlines()) < 200
+    assert "CutShort: the stream was stopped before its sources had ended" in err
+    assert "out.txt is unchanged; what this run has written is in" in err
+
+
+def test_a_bounded_job_without_a_file_says_that_it_was_stopped_early(module, tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{n}\n" for n in range(50_000)))
+    name = module(COPIES_LINES.replace("SINK", "ignore()"))
+    code, err = terminated(name, tmp_path)
+    assert code == 143
+    assert f"{name}:graph was stopped before its sources had ended; no offsets were committed" in err
+
+
+def test_a_stream_without_an_end_is_drained_into_its_file(module, tmp_path):
+    endless = """
+def tell(n):
+    print("half way", flush=True)
+    return str(n)
+
+graph = Source.tick(0, 20, 1).map(tell).to_mat(Sink.to_lines("out.txt"), Keep.right)
+"""
+    code, err = terminated(module(endless), tmp_path)
+    assert (code, "is drained" in err) == (0, True)
+    assert set((tmp_path / "out.txt").read_text().split()) == {"1"}
+
+
+def test_a_stream_whose_sources_have_ended_is_finished_after_the_signal(module, tmp_path):
+    finishes = """
+import time
+
+def slowly(line):
+    if line == "199":
+        print("half way", flush=True)
+        time.sleep(0.5)
+    return line
+
+graph = Source.from_lines("in.txt").async_boundary(1_000).map(slowly).max_chunk(1).to_mat(Sink.to_lines("out.txt"), Keep.right)
+"""
+    (tmp_path / "in.txt").write_text("".join(f"{n}\n" for n in range(200)))
+    code, err = terminated(module(finishes), tmp_path)
+    assert (code, "is drained" in err) == (0, True), err
+    assert (tmp_path / "out.txt").read_text() == (tmp_path / "in.txt").read_text()
 
 
 def test_a_wrong_option_is_told_before_the_graph_starts(module, capsys):

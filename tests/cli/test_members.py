@@ -145,6 +145,13 @@ def test_a_stop_asks_all_to_drain_and_starts_none_again(world: World, two: Membe
     assert (two.codes, two.failed, len(world.started)) == ({0, 3}, ["member 1 ended with exit code 3"], 2)
 
 
+def test_a_member_that_was_stopped_before_the_end_of_its_sources_has_not_failed(world: World, two: Members) -> None:
+    two.stop()
+    world.started[0].returncode, world.started[1].returncode = 143, 1
+    assert two.look()
+    assert (two.codes, two.failed) == ({143, 1}, ["member 1 ended with exit code 1"])
+
+
 def test_a_member_that_was_asked_before_it_had_a_handler_ends_well(world: World, two: Members) -> None:
     two.stop()
     world.started[0].returncode, world.started[1].returncode = -signal.SIGTERM, -signal.SIGKILL

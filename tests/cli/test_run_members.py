@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import signal
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from streamactors.broker.http.door import HttpDoor
 from streamactors.cli.graphs import members, run
+from streamactors.cli.graphs.exit_codes import INTERRUPTED, TERMINATED
 from streamactors.cli.graphs.members import MembersFailed
-from streamactors.cli.graphs.run import INTERRUPTED, DidNotDrain
+from streamactors.cli.graphs.run import DidNotDrain
 
 
 class FakeMembers:
     """Members that end after some looks, or after they were asked."""
 
     made: FakeMembers
+    ended_with: ClassVar[set[int]] = {0}
 
     def __init__(self, arguments: list[str], processes: int, restarts: int, say: Any) -> None:
         FakeMembers.made = self
         self.given = (arguments, processes, restarts)
         self.looks_left: float = 3
         self.failed = self.fails
+        self.codes = self.ended_with
         self.stopped = self.left = False
 
     def __enter__(self) -> FakeMembers:
@@ -114,6 +117,21 @@ def test_a_signal_drains_all_members(
         f"streamactors: {number.name}: draining 2 processes for at most 1.5 s",
         "streamactors: app:graph is drained in 2 processes",
     ]
+
+
+def test_members_that_were_stopped_before_the_end_of_their_sources_say_so(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.asked.number, world.asked.waits_left = signal.SIGTERM, 2
+    FakeMembers.ended_with = {0, TERMINATED}
+    try:
+        assert world.run() == TERMINATED
+    finally:
+        FakeMembers.ended_with = {0}
+    assert (
+        capsys.readouterr().err.splitlines()[-1]
+        == "streamactors: app:graph was stopped before its sources had ended in 2 processes"
+    )
 
 
 def test_members_that_do_not_drain_in_time_are_left(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -213,7 +213,7 @@ def test_a_record_too_large_is_an_error_of_this_package_in_its_turn(cluster, sys
         (ProducerRecord("typed", b"v", headers={"h": b"x"}), r"headers are a dict, .*; use list\(headers.items\(\)\)"),
         (
             ProducerRecord("typed", b"v", headers="ab"),
-            "headers are a str, 'ab', .* a list of pairs of a name and bytes, a str or None$",
+            "headers are a str, 'ab', .* a list of pairs of a name and bytes, a str or None",
         ),
         (ProducerRecord("typed", b"v", headers=["h"]), "headers pairs of a name and a value"),
     ],

@@ -109,3 +109,17 @@ def test_a_file_that_is_not_there_or_a_folder_is_answered_with_what_may_be_meant
         with pytest.raises(OSError, match=r"Errno") as failed:
             read(make(tmp_path / name))
         assert any(each.startswith(note) for each in failed.value.__notes__), failed.value.__notes__
+
+
+@pytest.mark.parametrize("make", [Source.from_csv, Source.from_json_lines, Source.from_lines, Source.from_file])
+def test_the_advice_for_a_folder_reads_its_files_in_the_same_way(tmp_path: Path, make: Any) -> None:
+    with pytest.raises(OSError, match="directory") as failed:
+        read(make(tmp_path))
+    assert failed.value.__notes__[0].endswith(f".flat_map_concat(Source.{make.__name__})")
+
+
+@pytest.mark.parametrize("make", [Sink.to_csv, Sink.to_json_lines, Sink.to_lines, Sink.to_file])
+def test_a_folder_that_is_to_be_written_is_answered_with_a_path_in_it(tmp_path: Path, make: Any) -> None:
+    with pytest.raises(OSError, match="directory") as failed:
+        Source.single(b"x").run_with(make(tmp_path)).result(20)
+    assert failed.value.__notes__[0] == f"{tmp_path} is a folder; give the path of a file, such as '{tmp_path}/part-0'"

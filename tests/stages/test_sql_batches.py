@@ -10,13 +10,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from streamactors import ActorSystem, Keep, RestartSettings, Sink, Source, VirtualClock
+from streamactors import ActorSystem, BuildError, Keep, RestartSettings, Sink, Source, VirtualClock
 from streamactors.stages.batches.sql import _Writer
 
 QUICK = RestartSettings("1ms", "2ms", max_restarts=3)
@@ -117,9 +118,20 @@ def rows(connect: Any) -> list[tuple[str, int]]:
         connection.close()
 
 
+@dataclass
+class Price:
+    city: str
+    price: int
+
+
+class Offer(NamedTuple):
+    price: int
+    city: str
+
+
 def test_rows_are_inserted_and_replaced_by_their_key(database):
     sink = Sink.to_sql_table(database, "prices", ["city", "price"], "city", max=2)
-    elements = [{"city": "Oslo", "price": 1, "more": 0}, ("Bergen", 2), ("Oslo", 3), ("Moss", 4)]
+    elements = [{"price": 1, "city": "Oslo"}, ("Bergen", 2), Price("Oslo", 3), Offer(4, "Moss")]
     for _ in range(2):  # a second time changes nothing
         assert Source.from_iterable(elements).run_with(sink).result(20) == 4
         assert rows(database) == [("Bergen", 2), ("Moss", 4), ("Oslo", 3)]
@@ -224,7 +236,7 @@ def test_virtual_time_waits_for_a_database_that_writes(virtual):
 
 def test_a_row_without_a_column_and_a_connection_of_no_module_are_named(tmp_path):
     sink = Sink.to_sql_table(lambda: sqlite3.connect(tmp_path / "db"), "prices", ["city", "price"])
-    with pytest.raises(KeyError, match=r"\{'city': 'Oslo'\} has no value for \['price'\]"):
+    with pytest.raises(ValueError, match=r"\{'city': 'Oslo'\} has no value for \['price'\]"):
         Source.single({"city": "Oslo"}).run_with(sink).result(10)
     with pytest.raises(TypeError, match="object belongs to no DB-API module with a positional paramstyle"):
         Source.single((1, 2)).run_with(Sink.to_sql_table(object, "prices", ["city", "price"])).result(10)
@@ -232,6 +244,35 @@ def test_a_row_without_a_column_and_a_connection_of_no_module_are_named(tmp_path
         Source.single((1, 2)).run_with(
             Sink.to_sql_table(lambda: sqlite3.connect(tmp_path / "db"), "prices", ["a", "b"])
         ).result(10)
+
+
+@pytest.mark.parametrize(
+    ("element", "message"),
+    [
+        ({"city": "Oslo", "price": 1, "more": 0}, r"has \['more'\], which the columns \['city', 'price'\] do not name"),
+        ({"town": "Oslo", "price": 1}, r"has no value for \['city'\] and \['town'\], which the columns"),
+        ((1, "Oslo", 2), "has 3 values for the 2 columns"),
+        (("Oslo",), r"\('Oslo',\) has 1 values for the 2 columns \['city', 'price'\]"),
+        ("ab", r"expects a mapping, a dataclass, or a sequence of \['city', 'price'\], got str 'ab'"),
+        (5, "got int 5"),
+    ],
+)
+def test_a_row_that_does_not_fit_the_columns_is_named_and_nothing_is_written(database, element, message):
+    sink = Sink.to_sql_table(database, "prices", ["city", "price"])
+    with pytest.raises((TypeError, ValueError), match=message):
+        Source.from_iterable([("Bergen", 2), element]).run_with(sink).result(20)
+    assert rows(database) == []
+
+
+@pytest.mark.parametrize("make", [lambda it: Sink.to_sql(it, "SELECT 1"), lambda it: Sink.to_sql_table(it, "t", ["a"])])
+def test_a_connection_in_place_of_a_function_is_refused(make):
+    connection = sqlite3.connect(":memory:")
+    with pytest.raises(BuildError, match="expects a function that returns a connection, got a Connection"):
+        make(connection)
+    with pytest.raises(sqlite3.ProgrammingError) as failed:
+        Source.single(("x",)).run_with(make(lambda: connection)).result(20)
+    assert any(note.startswith("connect() is called on a thread of the run") for note in failed.value.__notes__)
+    connection.close()
 
 
 def test_the_end_of_a_stream_does_not_wait_for_what_is_being_written():

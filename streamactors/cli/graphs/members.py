@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 
 import streamactors
 from streamactors.actors.workers.process import ending_of
+from streamactors.cli.graphs.exit_codes import TERMINATED
 from streamactors.cli.graphs.member import ASK, LENGTH, MAX_ANSWER, NUMBER, SOCKET
 from streamactors.dsl.runnable import RunnableGraph
 from streamactors.errors import BuildError, StreamActorsError
@@ -206,7 +207,11 @@ class Members(Collector):
     @property
     def failed(self) -> list[str]:
         """The members that did not end well, as text."""
-        return [f"member {member.number} {ending_of(member.code)}" for member in self._members if member.code]
+        return [
+            f"member {member.number} {ending_of(member.code)}"
+            for member in self._members
+            if member.code and not (self._draining and member.code == TERMINATED)
+        ]
 
     @property
     def codes(self) -> set[int]:

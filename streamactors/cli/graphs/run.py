@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from streamactors.cli.graphs.durations import SECONDS
+from streamactors.cli.graphs.exit_codes import INTERRUPTED, TERMINATED
 from streamactors.cli.graphs.graph_module import graph_argument, load_graph
 from streamactors.cli.graphs.member import answering, member_name
 from streamactors.cli.metrics_options import metrics_door, metrics_options, tell_token
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from streamactors.dsl.runnable import RunnableGraph
     from streamactors.engine.stalls.watchdog import Watchdog
     from streamactors.kafka.control import Control
-
-INTERRUPTED: Final = 130
 
 
 class DidNotDrain(StreamActorsError):
@@ -85,7 +84,8 @@ def command(
     committed, and the process ends. A second signal ends it at once.
 
     MODULE is a module's name or the path of a .py file, GRAPH a runnable graph in it or a function of no arguments that
-    returns one. Exit code: 0 the stream ended or was drained, 1 it failed or did not drain in time, 130 Ctrl-C.
+    returns one. Exit code: 0 the stream ended or was drained, 1 it failed or did not drain in time, 130 Ctrl-C, 143 SIGTERM
+    before the end of sources that end by themselves, such as files.
 
     \b
     Examples:
@@ -141,8 +141,18 @@ def command(
             raise RunFailed(
                 "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
             ) from error
-        _say(f"{graph} {'is drained' if asked.is_set() else 'has ended'}; {_committed(running.controls)}")
-    return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
+        how = (
+            "was stopped before its sources had ended"
+            if running.cut_short
+            else "is drained"
+            if asked.is_set()
+            else "has ended"
+        )
+        _say(f"{graph} {how}; {_committed(running.controls)}")
+        cut_short = running.cut_short
+    if asked.is_set() and asked.number == signal.SIGINT:
+        return INTERRUPTED
+    return TERMINATED if cut_short else 0
 
 
 def _watchdog(system: ActorSystem, stall_after: float) -> Watchdog:
@@ -193,8 +203,14 @@ def _run_members(
                 time.sleep(0.05)
         if members.failed:
             raise MembersFailed(f"{graph}: {', '.join(members.failed)}; its own lines above say why")
-        _say(f"{graph} {'is drained' if asked.is_set() else 'has ended'} in {processes} processes")
-    return INTERRUPTED if asked.is_set() and asked.number == signal.SIGINT else 0
+        cut_short = TERMINATED in members.codes
+        how = (
+            "was stopped before its sources had ended" if cut_short else "is drained" if asked.is_set() else "has ended"
+        )
+        _say(f"{graph} {how} in {processes} processes")
+    if asked.is_set() and asked.number == signal.SIGINT:
+        return INTERRUPTED
+    return TERMINATED if cut_short else 0
 
 
 def _say(line: str) -> None:

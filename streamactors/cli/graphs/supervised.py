@@ -27,7 +27,10 @@ class SupervisedRun:
 
     def __init__(self, graph: RunnableGraph[Any]) -> None:
         self.controls: list[Control] = []
+        self.cut_short = False
+        """True when `stop` has ended a source that would have ended by itself."""
         self._switches: list[KillSwitch] = []
+        self._sources: list[Future[Any]] = []
         self._futures: list[Future[Any]] = []
         self._queries: list[Future[Any]] = []
         self._ended = threading.Event()
@@ -57,7 +60,13 @@ class SupervisedRun:
         return self._system
 
     def stop(self) -> None:
-        """Stop every source; the elements in flight are finished. Idempotent."""
+        """Stop every source; the elements in flight are finished. Idempotent.
+
+        A run whose sources would have ended by themselves is cut short: sinks that replace a file leave the old one."""
+        if not all(ended.done() for ended in self._sources):
+            for run in runs_of(self._system):
+                if not run.endless:
+                    run.cut_short = self.cut_short = True
         for control in self.controls:
             control.stop()
         for switch in self._switches:
@@ -119,6 +128,7 @@ class SupervisedRun:
     def _hold(self, values: Any) -> Any:
         (value, switch), ended = values
         self._futures.append(ended)
+        self._sources.append(ended)
         if isinstance(value, Control):
             self.controls.append(value)
         else:

@@ -276,7 +276,8 @@ class SinkConstructors:
         """Write byte strings to a new file, or with `append=True` at the end of one that exists.
 
         A new file is written beside the old one, as `path.partial`, and takes its place when the stream has completed. When the stream fails, the
-        old file stays as it is, and the error names the partial file if anything is in it. `append=True` writes into the file itself, so
+        old file stays as it is, and the error names the partial file if anything is in it. So it does when a signal stops `streamactors run` before
+        the sources have ended, unless one of them never ends. `append=True` writes into the file itself, so
         that others can follow it as it grows; use it for a stream without an end.
         `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
@@ -288,6 +289,8 @@ class SinkConstructors:
         cls, path: Path, encoding: str = "utf-8", *, append: bool = False, sync: bool = False
     ) -> Sink[str, StreamFuture[IOResult]]:
         """Write texts to a file, each with a line end behind it; otherwise as `to_file`.
+
+        With `append=True` a last line without a line end gets one first, and a WARNING names it: a writer was stopped in the middle of it.
 
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
         Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a text not encoded.
@@ -431,12 +434,12 @@ class SinkConstructors:
     ) -> Sink[Any, StreamFuture[int]]:
         """Write elements into the rows of a table: `INSERT … ON CONFLICT (key) DO UPDATE`, which SQLite and PostgreSQL know.
 
-        Elements are mappings with the columns as keys, or sequences in their order. With `key` (columns with a unique index) a row
+        Elements are mappings, dataclasses or named tuples with just the columns as names, or sequences in their order. With `key` (columns with a unique index) a row
         that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
         `within` is ms, a timedelta or a text.
         Materializes: a future of the number of elements written.
         Backpressures when: the next batch is full and one is being written.
-        Fails when: the database does and `retry` allows no further attempt; or an element lacks a column.
+        Fails when: the database does and `retry` allows no further attempt; or an element has not just the columns.
         Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
         Marks: done when the transaction with the elements before them is committed.
         """

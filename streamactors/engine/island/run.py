@@ -89,6 +89,7 @@ class Run:
         "_lock",
         "_progress",
         "_shared",
+        "cut_short",
         "endless",
         "islands",
         "marks_active",
@@ -104,6 +105,7 @@ class Run:
         self.islands: list[IslandOfRun] = []
         self.marks_active = False
         self.endless = False  # one of its sources never ends by itself
+        self.cut_short = False  # a signal has stopped a source before its end: what a sink has is not the whole
         self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
         self.runs = _runs_of(system)
         self._progress: SinkProgress | None = None

@@ -5,8 +5,10 @@ Owner of the connection: a thread of the run, which makes it, uses it and closes
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from streamactors.actors.outside_calls import OutsideCalls
@@ -47,6 +49,11 @@ class ToSql(Batches):
         within: Duration = "1s",
         retry: RestartSettings | None = None,
     ) -> None:
+        if hasattr(connect, "cursor"):
+            raise BuildError(
+                f"{self.name} expects a function that returns a connection, got a {type(connect).__name__}; each run makes and closes its own, on "
+                "its own thread: lambda: sqlite3.connect(path)"
+            )
         self.connect = plain_function(self.name, connect)
         if not isinstance(statement, str) or not statement.strip():
             raise BuildError(f"{self.name}: statement must be an SQL text, got {shortened(statement, 60)}")
@@ -66,12 +73,12 @@ class ToSql(Batches):
 class ToSqlTable(ToSql):
     """Write elements into the rows of a table: `INSERT … ON CONFLICT (key) DO UPDATE`, which SQLite and PostgreSQL know.
 
-    Elements are mappings with the columns as keys, or sequences in their order. With `key` (columns with a unique index) a row
+    Elements are mappings, dataclasses or named tuples with just the columns as names, or sequences in their order. With `key` (columns with a unique index) a row
     that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
     `within` is ms, a timedelta or a text.
     Materializes: a future of the number of elements written.
     Backpressures when: the next batch is full and one is being written.
-    Fails when: the database does and `retry` allows no further attempt; or an element lacks a column.
+    Fails when: the database does and `retry` allows no further attempt; or an element has not just the columns.
     Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
     Marks: done when the transaction with the elements before them is committed.
     """
@@ -109,17 +116,44 @@ class ToSqlTable(ToSql):
         return f"{text} ON CONFLICT ({', '.join(map(_quoted, self.key))}) DO {action}"
 
     def rows(self, elements: list[Any]) -> list[Any]:
+        return [self._row_of(element) for element in elements]
+
+    def _row_of(self, element: Any) -> Sequence[Any]:
         columns = self.columns
-        made = []
-        for element in elements:
-            if isinstance(element, Mapping):
-                lacking = [name for name in columns if name not in element]
-                if lacking:
-                    raise KeyError(f"to_sql_table: {shortened(element, 80)} has no value for {lacking}")
-                made.append(tuple(element[name] for name in columns))
-            else:
-                made.append(element)
-        return made
+        named = _named_values(element)
+        if named is not None:
+            if len(named) != len(columns) or any(name not in named for name in columns):
+                lacking = [name for name in columns if name not in named]
+                unknown = [name for name in named if name not in columns]
+                raise ValueError(
+                    f"to_sql_table: {shortened(element, 80)} has "
+                    + " and ".join(
+                        [f"no value for {lacking}"] * bool(lacking)
+                        + [f"{unknown}, which the columns {columns} do not name"] * bool(unknown)
+                    )
+                )
+            return [named[name] for name in columns]
+        if not isinstance(element, Sequence) or isinstance(element, str | bytes | bytearray):
+            raise TypeError(
+                f"to_sql_table expects a mapping, a dataclass, or a sequence of {columns}, got {type(element).__name__} {shortened(element, 80)}"
+            )
+        if len(element) != len(columns):
+            raise ValueError(
+                f"to_sql_table: {shortened(element, 80)} has {len(element)} values for the {len(columns)} columns {columns}"
+            )
+        return element
+
+
+def _named_values(element: Any) -> Mapping[str, Any] | None:
+    """Return the values of an element by name; None for an element without names."""
+    if isinstance(element, Mapping):
+        return element
+    if is_dataclass(element) and not isinstance(element, type):
+        return {field.name: getattr(element, field.name) for field in fields(element)}
+    if isinstance(element, tuple) and hasattr(element, "_asdict"):
+        named: Mapping[str, Any] = element._asdict()
+        return named
+    return None
 
 
 def _quoted(name: str) -> str:
@@ -177,7 +211,7 @@ class _Writer:
             self._statement = self._stage.statement(self._connection)
         connection = self._connection
         try:
-            cursor = connection.cursor()
+            cursor = self._cursor(connection)
             try:
                 cursor.executemany(self._statement, rows)
             finally:
@@ -185,12 +219,20 @@ class _Writer:
             connection.commit()
         except BaseException:
             self._connection = None
-            try:
-                connection.rollback()
-            except Exception:  # noqa: BLE001, S110  # the connection may be broken; the first error is raised
-                pass
-            finally:
-                connection.close()
+            for end in (connection.rollback, connection.close):
+                with suppress(Exception):  # the connection may be broken; the first error is raised
+                    end()
+            raise
+
+    @staticmethod
+    def _cursor(connection: Any) -> Any:
+        try:
+            return connection.cursor()
+        except Exception as error:
+            if "thread" in str(error):  # sqlite3
+                error.add_note(
+                    "connect() is called on a thread of the run; it must make a connection there, not return one that exists"
+                )
             raise
 
     def close(self) -> None:

@@ -50,24 +50,29 @@ def _for_url(operator: str, scheme: str, url: str) -> str:
     )
 
 
-def naming(error: BaseException, path: Path) -> BaseException:
-    """Return `error`; an OSError that names no file now names `path`, and says what else may be meant."""
+def naming(error: BaseException, path: Path, operator: str) -> BaseException:
+    """Return `error`; an OSError that names no file now names `path`, and says what else may be meant for `operator`."""
     if isinstance(error, OSError):
         if error.filename is None and error.errno is not None:
             error.filename = os.fspath(path)
-        return helped(error, path)
+        return helped(error, path, operator)
     return error
 
 
-def helped(error: OSError, path: Path) -> OSError:
+def helped(error: OSError, path: Path, operator: str) -> OSError:
     """Add a note to the error of a file that is not there or is a folder: what may be meant instead. Return the error."""
     name = os.path.abspath(path)
     folder, last = os.path.split(name)
     if isinstance(error, IsADirectoryError):
-        error.add_note(
-            f"{name} is a folder; its files one after the other: Source.from_iterable(sorted(Path({os.fspath(path)!r}).iterdir()))"
-            ".flat_map_concat(Source.from_csv)"
-        )
+        if operator.startswith("to_"):
+            error.add_note(
+                f"{name} is a folder; give the path of a file, such as {os.path.join(os.fspath(path), 'part-0')!r}"
+            )
+        else:
+            error.add_note(
+                f"{name} is a folder; its files one after the other: Source.from_iterable(sorted(Path({os.fspath(path)!r}).iterdir()))"
+                f".flat_map_concat(Source.{operator})"
+            )
     elif isinstance(error, FileNotFoundError) and not os.path.isdir(folder):
         error.add_note(f"there is no folder {folder}; the program runs in {os.getcwd()}")
     elif isinstance(error, FileNotFoundError) and (near := get_close_matches(last, os.listdir(folder), n=1)):

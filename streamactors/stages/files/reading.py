@@ -45,7 +45,9 @@ class FromFile(GraphStage):
         return logic, logic.future
 
     def _feed(self, attributes: Attributes) -> _Blocks:
-        return _FileBlocks(self.path, self.block, attributes.replay.start if attributes.replay is not None else 0)
+        return _FileBlocks(
+            self.label, self.path, self.block, attributes.replay.start if attributes.replay is not None else 0
+        )
 
 
 class FromFileObject(GraphStage):
@@ -122,14 +124,14 @@ class _Blocks(BackedFeed):
 
 
 class _FileBlocks(_Blocks):
-    def __init__(self, path: Path, block: int, start: int) -> None:
+    def __init__(self, operator: str, path: Path, block: int, start: int) -> None:
         try:
             file = open(path, "rb", buffering=0)  # noqa: SIM115  # closed in on_stop
         except OSError as error:
-            raise naming(error, path) from None
+            raise naming(error, path, operator) from None
         super().__init__(file, block, closes=True)
         self.position = start
-        self._path = path
+        self._operator, self._path = operator, path
         if start:
             self._file.seek(start * block)
 
@@ -137,7 +139,7 @@ class _FileBlocks(_Blocks):
         try:
             return super().read(n, chunk, stop)
         except OSError as error:
-            raise naming(error, self._path) from None
+            raise naming(error, self._path, self._operator) from None
 
 
 class _ReadingLogic(FeedLogic):

@@ -132,7 +132,7 @@ class _RotatingLogic(WritingLogic):
                 self._file.close()
 
     def wrong(self, error: BaseException) -> BaseException:
-        return blame(naming(error, self._path), self.name)
+        return blame(naming(error, self._path, self.name), self.name)
 
     def result(self) -> list[IOResult]:
         return self._results

@@ -15,7 +15,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.stages.files.csv_text import CsvText
 from streamactors.stages.files.io_result import Path
 from streamactors.stages.files.row_sources import Dialect, field_names
-from streamactors.stages.files.writing import FileLogic, ToFile, text_encoder, write_all
+from streamactors.stages.files.writing import FileLogic, ToFile, line_end_of, text_encoder, write_all
 from streamactors.stages.framing.text import checked_encoding
 
 
@@ -46,6 +46,9 @@ class ToCsv(ToFile):
         self.dialect = Dialect.of(self.label, delimiter, quote)
         self.header = bool(header)
 
+    def line_end(self) -> bytes:
+        return line_end_of(self.encoding)
+
 
 class ToJsonLines(ToFile):
     """Write each element as a line of JSON. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
@@ -57,6 +60,9 @@ class ToJsonLines(ToFile):
 
     def __init__(self, path: Path, append: bool = False, sync: bool = False) -> None:
         super().__init__(path, append, sync)
+
+    def line_end(self) -> bytes:
+        return b"\n"
 
 
 class _RowsLogic(FileLogic):

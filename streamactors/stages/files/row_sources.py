@@ -104,7 +104,7 @@ class _CsvRows:
     types: Mapping[str, Callable[[str], Any]]
 
     def __iter__(self) -> Iterator[Any]:
-        with opened_text(self.path, self.encoding) as text:
+        with opened_text("from_csv", self.path, self.encoding) as text:
             reader = csv.reader(text, delimiter=self.dialect.delimiter, quotechar=self.dialect.quote, strict=True)
             began = 1
             try:
@@ -192,7 +192,7 @@ class _JsonRows:
 
     def __iter__(self) -> Iterator[Any]:
         loads = json.loads
-        with opened_text(self.path, self.encoding) as text:
+        with opened_text("from_json_lines", self.path, self.encoding) as text:
             for number, line in enumerate(text, 1):
                 if line.isspace():
                     continue

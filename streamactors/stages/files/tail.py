@@ -60,7 +60,7 @@ class _TailLogic(SourceLogic):
         try:
             step()
         except OSError as error:
-            self.fail_stage(blame(naming(error, self.stage.path), self.name))
+            self.fail_stage(blame(naming(error, self.stage.path, self.name), self.name))
 
     def on_pull(self, out: Connection) -> None:
         if not self.is_timer_active("poll"):

@@ -28,8 +28,8 @@ _MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs
 
 
 @contextmanager
-def opened_text(path: Path, encoding: str, newline: str | None = "") -> Iterator[IO[str]]:
-    """Open a text file, its line ends as they are; `newline` as in `open`. A byte order mark at the beginning is no part of the text.
+def opened_text(operator: str, path: Path, encoding: str, newline: str | None = "") -> Iterator[IO[str]]:
+    """Open a text file for `operator`, its line ends as they are; `newline` as in `open`. A byte order mark at the beginning is no part of the text.
 
     A file that gzip, bzip2 or xz has compressed is decompressed. Raises FramingError, which names the file, for a file of zstd, for one whose
     compressed bytes are damaged, and, with the line, for bytes that are no text in `encoding`."""
@@ -50,7 +50,7 @@ def opened_text(path: Path, encoding: str, newline: str | None = "") -> Iterator
             f"{os.fspath(path)}: the compressed bytes are damaged, or the file was cut: {error}"
         ) from None
     except OSError as error:
-        raise helped(error, path) from None
+        raise helped(error, path, operator) from None
 
 
 @contextmanager

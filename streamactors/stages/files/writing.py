@@ -6,6 +6,7 @@ import codecs
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO
 from typing import Any
 
@@ -14,9 +15,10 @@ from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import Mark
 from streamactors.engine.user_code import blame, shortened
-from streamactors.errors import AbruptTermination, BuildError
+from streamactors.errors import AbruptTermination, BuildError, CutShort
 from streamactors.stages.bases.cutting import BYTES_AHEAD, named
 from streamactors.stages.files.io_result import IOResult, Path, checked_path, naming
+from streamactors.stages.files.last_line import end_last_line
 from streamactors.stages.files.replacing import ReplacedFile
 from streamactors.stages.framing.text import checked_encoding
 from streamactors.stages.sinks.values import SinkStage
@@ -31,7 +33,8 @@ class ToFile(SinkStage):
     """Write byte strings to a new file, or with `append=True` at the end of one that exists.
 
     A new file is written beside the old one, as `path.partial`, and takes its place when the stream has completed. When the stream fails, the
-    old file stays as it is, and the error names the partial file if anything is in it. `append=True` writes into the file itself, so
+    old file stays as it is, and the error names the partial file if anything is in it. So it does when a signal stops `streamactors run` before
+    the sources have ended, unless one of them never ends. `append=True` writes into the file itself, so
     that others can follow it as it grows; use it for a stream without an end.
     `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
     Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
@@ -48,9 +51,15 @@ class ToFile(SinkStage):
         """Return the function of one run; `at_start`: the file is empty."""
         return b"".join
 
+    def line_end(self) -> bytes:
+        """Return the bytes that end each line of the file; empty for a file without lines."""
+        return b""
+
 
 class ToLines(ToFile):
     """Write texts to a file, each with a line end behind it; otherwise as `to_file`.
+
+    With `append=True` a last line without a line end gets one first, and a WARNING names it: a writer was stopped in the middle of it.
 
     Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
     Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a text not encoded.
@@ -74,6 +83,14 @@ class ToLines(ToFile):
                 ) from None
 
         return lines
+
+    def line_end(self) -> bytes:
+        return line_end_of(self.encoding)
+
+
+def line_end_of(encoding: str) -> bytes:
+    """Return a line end in `encoding`, without a byte order mark."""
+    return text_encoder(encoding, at_start=False)("\n")
 
 
 def text_encoder(encoding: str, *, at_start: bool) -> Callable[[str], bytes]:
@@ -168,12 +185,19 @@ class WritingLogic(SinkLogic):
 
 
 def write_all(file: Any, data: bytes) -> None:
-    """Write all of `data` to an unbuffered file."""
-    done = file.write(data)
-    if done != len(data):  # a signal, or a file system that is nearly full
-        rest = memoryview(data)[done:]
-        while rest:
-            rest = rest[file.write(rest) :]
+    """Write all of `data` to an unbuffered file. After an error nothing of `data` is in a regular file, so that no line is torn."""
+    done = 0
+    try:
+        done = file.write(data)
+        if done != len(data):  # a signal, or a file system that is nearly full
+            rest = memoryview(data)
+            while done < len(data):
+                done += file.write(rest[done:])
+    except OSError:
+        if done:
+            with suppress(OSError):  # a pipe or a device keeps what it has
+                os.ftruncate(file.fileno(), os.fstat(file.fileno()).st_size - done)
+        raise
 
 
 @logic_of(ToFile, ToLines)
@@ -193,6 +217,9 @@ class FileLogic(WritingLogic):
             self._file = self._new.file
         self.at_start = not self.stage.append or not os.fstat(self._file.fileno()).st_size
         self._encode = self.stage.encoder(at_start=self.at_start)
+        line_end = self.stage.line_end()
+        if line_end and not self.at_start:
+            end_last_line(self._file, self.stage.path, line_end)
 
     def write(self, chunk: list[Any]) -> int:
         try:
@@ -213,6 +240,12 @@ class FileLogic(WritingLogic):
         if self._new is not None:
             self._new.complete(sync=self.stage.sync)
         self._file.close()
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._new is not None and self.interpreter.island.run.cut_short:
+            self.fail_stage(self.wrong(CutShort("the stream was stopped before its sources had ended")))
+        else:
+            super().on_complete(in_)
 
     def _leave(self) -> str | None:
         """Leave the new file incomplete; return where it is, or None where there is none."""
@@ -239,7 +272,7 @@ class FileLogic(WritingLogic):
         _log.warning("%s: the stream was stopped before its end: %s", self.name, left)
 
     def wrong(self, error: BaseException) -> BaseException:
-        return blame(naming(error, self.stage.path), self.name)
+        return blame(naming(error, self.stage.path, self.name), self.name)
 
     def result(self) -> IOResult:
         return IOResult(self.count, os.fspath(self.stage.path))

@@ -141,7 +141,7 @@ class _FileLines:
         self._encoding = encoding
 
     def __iter__(self) -> Iterator[str]:
-        with opened_text(self._path, self._encoding, newline=None) as lines:
+        with opened_text("from_lines", self._path, self._encoding, newline=None) as lines:
             for line in lines:
                 yield line.removesuffix("\n")
 
