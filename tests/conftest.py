@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.loopback import OF_THIS_PROCESS
+from tests.watch.plugin import Watch
 
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", settings.get_profile("fresh"), derandomize=True)
@@ -26,7 +27,15 @@ THREADS = Path("/proc/self/task")
 """The place where Linux lists the names of a process's threads; other systems have no such list."""
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--watch-report", metavar="FILE", help="what the watch finds goes into FILE, a line per test, and fails nothing"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    report = config.getoption("--watch-report")
+    config.pluginmanager.register(Watch(Path(report) if report else None, logs=False), "watch")
     # make test & in a shell's script -> SIGINT is ignored, also by every process that a test starts in order to interrupt it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -125,6 +125,9 @@ def test_a_throttled_client_leaves_the_broker_at_rest_during_the_throttle_and_af
         throttle_ms = client.call(0, 9, body).throttle_time_ms
         assert throttle_ms > 0
         client.send(3, 9, {"topics": None})
+        wait_until(
+            lambda: (False, False) in [each.registered for each in list(broker.node.processor.connections.values())]
+        )
         assert ready_in(broker.node.data_plane) == []
         clock.advance(throttle_ms)
         client.receive()
@@ -141,4 +144,5 @@ def test_a_login_leaves_the_broker_at_rest_and_so_does_one_that_failed() -> None
             assert ready_in(data_plane) == []
             assert log_in(guesser, "ann", "wrong").error_code == E.SASL_AUTHENTICATION_FAILED
             guesser.send(3, 9, {"topics": None})
+            assert guesser.closed_by_peer()
             assert ready_in(data_plane) == []

@@ -1,0 +1,92 @@
+"""Tests that do what the product must never do, and tests beside them that do not: run by `test_watch.py` with the watch around them.
+
+Pytest does not collect this file by itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.actors.dispatching.spinning import spins
+from streamactors.gauges import Gauge
+
+_log = logging.getLogger("streamactors.faulty")
+
+
+@pytest.mark.expects_log("whole core")
+def test_spins() -> None:
+    ours, theirs = socket.socketpair()
+    dispatcher = Dispatcher("faulty")
+    with ours, theirs:
+        dispatcher.execute(lambda: dispatcher.register(ours, None, int))
+        while not spins():
+            time.sleep(0.001)
+        dispatcher.stop()
+
+
+@pytest.mark.expects_log("holds more than it may")
+def test_overfills_a_buffer() -> None:
+    Gauge("a queue of faulty", bound=2).reached(3)
+
+
+def test_starts_a_process_that_aborts() -> None:
+    subprocess.run(["sh", "-c", "kill -ABRT $$"], check=False)
+
+
+def test_starts_a_process_that_starts_one_that_aborts() -> None:
+    program = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; os.abort()'])"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+def test_starts_a_process_that_warns() -> None:
+    program = "import logging; logging.getLogger('streamactors.far').warning('a disk is full')"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert shown.stderr == "a disk is full\n"  # the watch changes nothing of what a process shows
+
+
+def test_warns() -> None:
+    _log.warning("a disk is full")
+
+
+@pytest.mark.expects_log("a disk is")
+def test_warns_twice() -> None:
+    for _ in range(2):
+        _log.warning("a disk is %s", "full")
+
+
+@pytest.mark.expects_log("connection of")
+def test_floods_the_log() -> None:
+    for port in range(100):
+        _log.warning("connection of 127.0.0.1:%d closed", port)
+
+
+@pytest.mark.expects_log("a disk is full")
+def test_warns_as_expected() -> None:
+    _log.warning("a disk is full")
+
+
+def test_reads_what_it_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    _log.warning("a disk is full")
+    assert "full" in caplog.text
+
+
+def test_warns_after_it_has_read(caplog: pytest.LogCaptureFixture) -> None:
+    assert not caplog.records
+    _log.warning("a disk is full")
+
+
+def test_kills_a_process_and_starts_one_that_fails() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        process.kill()
+    assert subprocess.run([sys.executable, "-c", "raise SystemExit(3)"]).returncode == 3
+
+
+def test_is_quiet() -> None:
+    assert os.getpid()

@@ -1,0 +1,133 @@
+"""What the product logs at WARNING or above: each test says what it expects, and no cause is logged twice in a second.
+
+A record is expected if the test read its `caplog` afterwards, if a marker `expects_log("part of the message")` of the test, its class or its
+module names a part of it, or if `expected.txt` names a part of it, or its template, for the test's file. That list only shrinks."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+EXPECTED = Path(__file__).parent / "expected.txt"
+WITHIN_S = 1.0
+FLOOD = 20
+_NUMBERS = re.compile(r"\d+")
+NOT_OURS = "streamactors.kafka.librdkafka"
+"""librdkafka's own lines, which reach nobody who has not given this logger a handler. What matters of them is logged in our words."""
+
+
+class Seen(NamedTuple):
+    """A record of the product. `template` is the message without its arguments; `at_s` is monotonic time; `process` is empty for this process."""
+
+    logger: str
+    level: str
+    template: str
+    message: str
+    at_s: float
+    process: str = ""
+
+    def __str__(self) -> str:
+        where = f" (in {self.process})" if self.process else ""
+        return f"{self.level} {self.logger}: {self.message[:400]}{where}"
+
+
+class LogWatch:
+    """Collects the product's records of a test, whatever handlers and levels of handlers there are."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._seen: list[Seen] = []
+        self._read = 0  # records that the test has looked at
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        """Collect from now on. Every read of a `caplog` counts as a look at what was logged before."""
+        handle = logging.Logger.handle
+
+        def noted(logger: logging.Logger, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.WARNING and is_ours(record.name):
+                self.note(Seen(record.name, record.levelname, str(record.msg), text_of(record), time.monotonic()))
+            handle(logger, record)
+
+        patch.setattr(logging.Logger, "handle", noted)
+        for name in ("records", "text", "messages", "record_tuples"):
+            patch.setattr(
+                pytest.LogCaptureFixture, name, property(self._read_by(getattr(pytest.LogCaptureFixture, name)))
+            )
+
+    def _read_by(self, shown: property) -> Callable[[Any], Any]:
+        def read(caplog: Any) -> Any:
+            found = shown.__get__(caplog)
+            with self._lock:
+                self._read = len(self._seen)
+            return found
+
+        return read
+
+    def note(self, seen: Seen) -> None:
+        with self._lock:
+            self._seen.append(seen)
+
+    def take(self) -> tuple[list[Seen], list[Seen]]:
+        """Return the records that nobody looked at, and all, since the last call."""
+        with self._lock:
+            seen, self._seen = self._seen, []
+            read, self._read = self._read, 0
+        return seen[read:], seen
+
+
+def is_ours(logger: str) -> bool:
+    return logger.startswith("streamactors") and logger != NOT_OURS
+
+
+def text_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:
+        return f"{record.msg!r} cannot be formatted: {error}"
+
+
+def unexpected(seen: Iterable[Seen], parts: Iterable[str]) -> list[str]:
+    """Return a sentence for each record that neither contains one of the parts nor has it as its template."""
+    wanted = tuple(parts)
+    return [
+        f"logged, and not expected: {each}"
+        for each in seen
+        if not any(part in each.message or part == each.template for part in wanted)
+    ]
+
+
+def repeated(seen: Iterable[Seen]) -> list[str]:
+    """Return a sentence for each message that came again within a second, and for each flood of messages that differ in numbers only."""
+    last: dict[tuple[str, str, str], float] = {}
+    found: dict[tuple[str, str, str], str] = {}
+    floods: dict[tuple[str, str, str], deque[float]] = defaultdict(lambda: deque(maxlen=FLOOD))
+    for each in sorted(seen, key=lambda each: each.at_s):
+        cause = (each.logger, each.message, each.process)
+        before = last.get(cause)
+        last[cause] = each.at_s
+        if before is not None and each.at_s - before < WITHIN_S and cause not in found:
+            found[cause] = f"logged again after {(each.at_s - before) * 1_000:.0f} ms: {each}"
+        kind = (each.logger, _NUMBERS.sub("#", each.message), each.process)
+        times = floods[kind]
+        times.append(each.at_s)
+        if len(times) == FLOOD and each.at_s - times[0] < WITHIN_S and kind not in found:
+            found[kind] = f"logged {FLOOD} times within a second: {each}"
+    return list(found.values())
+
+
+def expected_of_files(path: Path = EXPECTED) -> dict[str, list[str]]:
+    """Return the parts of messages by test file. A line is `file: part`."""
+    parts: dict[str, list[str]] = {}
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            file, _, part = line.partition(": ")
+            parts.setdefault(file, []).append(part)
+    return parts

@@ -1,0 +1,87 @@
+"""The watch around every test: what the product must never do, whatever the test is about.
+
+No loop wakes in vain; no buffer holds more than its bound; every closing ends within its limit; no process crashes; nothing is logged at
+WARNING or above that the test did not expect, and nothing twice within a second. A test that breaks one of these fails at its end, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from streamactors.actors.dispatching.spinning import forget_spins, spins
+from streamactors.gauges import forget_overfull, overfull
+from tests.watch.closings import ClosingWatch
+from tests.watch.logs import LogWatch, expected_of_files, repeated, unexpected
+from tests.watch.processes import ProcessWatch
+
+
+class Watched(AssertionError):
+    """What the watch has found during a test."""
+
+
+class Watch:
+    """A pytest plugin. The faults of a test are collected until its fixtures are torn down."""
+
+    def __init__(self, report: Path | None = None, *, logs: bool = True) -> None:
+        self._report = report
+        self._looks_at_logs = logs or report is not None
+        self._patch = pytest.MonkeyPatch()
+        self.logs = LogWatch()
+        self.processes = ProcessWatch()
+        self.closings = ClosingWatch()
+        self._of_files = expected_of_files()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        hands_out_tests = session.config.getoption("numprocesses", None) and not hasattr(session.config, "workerinput")
+        if not hands_out_tests:  # else the workers watch
+            self.install()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        self._patch.undo()
+        self.processes.close()
+
+    def install(self) -> None:
+        """Start to watch."""
+        self.logs.install(self._patch)
+        self.processes.install(self._patch)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        self.closings.install(self._patch)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        result = yield
+        found = self.take(self._expected_by(item))
+        if found:
+            if self._report is None:
+                raise Watched("the watch found:\n" + "\n".join(found))
+            with self._report.open("a") as report:
+                report.write(json.dumps([item.nodeid, found, self.templates]) + "\n")
+        return result
+
+    def _expected_by(self, item: pytest.Item) -> list[str]:
+        marked = [part for marker in item.iter_markers("expects_log") for part in marker.args]
+        return marked + self._of_files.get(item.nodeid.partition("::")[0], [])
+
+    def take(self, expected: list[str]) -> list[str]:
+        """Return a sentence for each fault since the last call."""
+        unread, seen = self.logs.take()
+        of_processes, crashes = self.processes.take()
+        found = [f"spins: {spin}" for spin in spins()]
+        found += [f"holds too much: {each}" for each in overfull()]
+        forget_spins()
+        forget_overfull()
+        found += [f"closes late: {late}" for late in self.closings.take()]
+        found += crashes
+        self.templates = sorted({each.template for each in [*unread, *of_processes]})
+        if not self._looks_at_logs:
+            return found
+        found += unexpected([*unread, *of_processes], expected)
+        found += repeated([*seen, *of_processes])
+        return found

@@ -1,0 +1,128 @@
+"""The watch finds what the product must never do, and names the test that did it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.watch.closings import CLOSINGS, ClosingWatch
+from tests.watch.logs import EXPECTED, Seen, expected_of_files, repeated, unexpected
+from tests.watch.processes import FOLDER
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CONFTEST = """
+from tests.watch.plugin import Watch
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "expects_log(*parts): what the test may log")
+    config.pluginmanager.register(Watch(), "watch")
+"""
+
+FOUND = {
+    "test_spins": "spins: dispatcher 'faulty': int was called 100 times in succession for <socket.socket",
+    "test_overfills_a_buffer": "holds too much: a queue of faulty: 3 elements, and its bound is 2",
+    "test_starts_a_process_that_aborts": "was ended by SIGABRT",
+    "test_starts_a_process_that_starts_one_that_aborts": "crashed:",
+    "test_starts_a_process_that_warns": "logged, and not expected: WARNING streamactors.far: a disk is full (in ",
+    "test_warns": "logged, and not expected: WARNING streamactors.faulty: a disk is full",
+    "test_warns_twice": "logged again after",
+    "test_floods_the_log": "logged 20 times within a second: WARNING streamactors.faulty: connection of 127.0.0.1:",
+    "test_warns_after_it_has_read": "logged, and not expected: WARNING streamactors.faulty: a disk is full",
+}
+CLEAN = {
+    "test_warns_as_expected",
+    "test_reads_what_it_warned_of",
+    "test_kills_a_process_and_starts_one_that_fails",
+    "test_is_quiet",
+}
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest says of the faulty tests."""
+    folder = tmp_path_factory.mktemp("faulty")
+    (folder / "conftest.py").write_text(CONFTEST)
+    (folder / "test_faulty.py").write_text((Path(__file__).parent / "faulty.py").read_text())
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rA",
+        "-p",
+        "no:randomly",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+    ]
+    options = ["--import-mode=importlib", "--rootdir", str(folder), "-c", "/dev/null", str(folder)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(FOLDER, raising=False)  # what these processes do is not a fault of this test
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        return subprocess.run(command + options, cwd=folder, capture_output=True, text=True, check=False).stdout
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_a_fault_fails_the_test_in_which_it_happened_and_is_named(report: str, name: str) -> None:
+    assert f"ERROR test_faulty.py::{name} - " in report
+    of_test = report.partition(f"at teardown of {name} ")[2].partition("\n____")[0]
+    assert FOUND[name] in of_test
+
+
+@pytest.mark.parametrize("name", sorted(CLEAN))
+def test_what_a_test_expects_or_does_to_its_own_processes_is_no_fault(report: str, name: str) -> None:
+    assert f"ERROR test_faulty.py::{name} " not in report
+    assert f"PASSED test_faulty.py::{name}" in report
+
+
+def test_a_closing_beyond_its_limit_is_named_with_both_times() -> None:
+    watch = ClosingWatch()
+    late = watch.measured("Cluster.close", lambda: None, lambda arguments, named: -1.0, grace_s=0.5)
+    late()
+    assert [found.partition(" took ")[0] for found in watch.take()] == ["Cluster.close"]
+    assert watch.take() == []
+
+
+def test_a_closing_without_a_limit_may_take_its_time() -> None:
+    watch = ClosingWatch()
+    watch.measured("drain", lambda: None, lambda arguments, named: None, grace_s=-1.0)()
+    assert watch.take() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "limit"), [((None,), {}, 5.0), ((None, 2), {}, 2.0), ((None,), {"timeout": "3s"}, 3.0)]
+)
+def test_the_limit_of_a_closing_is_the_one_that_the_caller_gave(
+    arguments: tuple[object, ...], named: dict[str, object], limit: float
+) -> None:
+    stop = next(find for _, kind, _, find in CLOSINGS if kind == "Dispatcher")
+    assert stop(arguments, named) == limit
+
+
+def test_a_message_may_come_again_after_a_second_and_another_message_at_once() -> None:
+    def seen(message: str, at_s: float) -> Seen:
+        return Seen("streamactors.x", "WARNING", message, message, at_s)
+
+    assert repeated([seen("a", 0.0), seen("b", 0.1), seen("a", 1.0)]) == []
+    assert len(repeated([seen("a", 0.0), seen("a", 0.9), seen("a", 0.95)])) == 1
+
+
+def test_a_record_is_expected_by_a_part_of_its_message_or_by_its_template() -> None:
+    record = Seen("streamactors.x", "WARNING", "%s failed: %s", "child failed: ValueError", 0.0)
+    assert unexpected([record], ["child failed"]) == unexpected([record], ["%s failed: %s"]) == []
+    assert unexpected([record], ["parent failed"]) == [
+        "logged, and not expected: WARNING streamactors.x: child failed: ValueError"
+    ]
+
+
+def test_the_list_of_expected_messages_is_sorted_and_its_files_exist() -> None:
+    lines = [line for line in EXPECTED.read_text().splitlines() if not line.startswith("#")]
+    assert lines == sorted(set(lines))
+    assert [file for file in expected_of_files() if not (ROOT / file).exists()] == []
