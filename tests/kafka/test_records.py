@@ -60,7 +60,9 @@ def test_a_record_is_not_committed_before_its_dead_letter_is_stored(settings, sy
 
 @pytest.mark.parametrize("name", sorted(SERDES))
 def test_a_serde_reads_what_it_wrote(name):
-    value = {"bytes": b"\x00x", "string": "ä", "integer": -5, "json": [1, {"a": None}], "msgpack": (1, b"x")}[name]
+    values = {"bytes": b"\x00x", "string": "ä", "json": [1, {"a": None}], "msgpack": (1, b"x")}
+    values |= {"canonical-json": [1.5, {"a": None}]} | dict.fromkeys(("integer", "int32", "int64"), -5)
+    value = values[name]
     serde = SERDES[name]
     assert serde.deserialize(serde.serialize(value)) == value
     assert Serde.of(serde.serialize, serde.deserialize).name == "custom"

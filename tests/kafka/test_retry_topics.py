@@ -159,7 +159,7 @@ def test_records_read_by_serdes_become_bytes_again(cluster, settings, producer_s
     assert done.result(WAIT) == [6]
     control.is_shutdown.result(WAIT)
     (dead,) = letters(settings, "typed-dead", system)
-    assert (dead.key, dead.value, dead.source, dead.attempts) == (b"b", b'{"n": 0}', "typed-0@1", 3)
+    assert (dead.key, dead.value, dead.source, dead.attempts) == (b"b", b'{"n":0}', "typed-0@1", 3)
     assert "ZeroDivisionError" in dead.error
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamactors.errors import StreamError
+from streamactors.kafka.between.topic_keys import ReadContext
 from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import not_serialised, serde_of
@@ -57,11 +58,20 @@ class TopicRows:
         part, serde, given = "key", self._key_serde, key
         try:
             raw_key = None if key is None else self._to_key(key)
+            if type(context) is ReadContext and raw_key != context.raw_key and self._reads_as(key, context.raw_key):
+                raw_key = context.raw_key
             part, serde, given = "value", self._value_serde, value
             raw_value = None if value is None else self._to_value(value)
         except Exception as error:
             raise not_serialised(self._topic, part, given, serde, error) from error
         return new_record((self._topic, raw_value, raw_key, partition, timestamp, headers))
+
+    def _reads_as(self, key: Any, raw: bytes) -> bool:
+        """True if a key has not changed since it was read from these bytes."""
+        try:
+            return key is not None and bool(self._from_key(raw) == key)
+        except Exception:  # noqa: BLE001 - bytes of another serde
+            return False
 
     def write_beside(self, row: Any) -> ProducerRecord:
         """As `write`, for the partition that the row came from."""

@@ -22,10 +22,12 @@ from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.between.changelogs.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.between.partition_counts import partition_counts
 from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
+from streamactors.kafka.between.topic_keys import TopicKeys
 from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.between.topology_end import TopologyEnd
 from streamactors.kafka.between.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.newest_keys import newest_keys
 from streamactors.kafka.control import Control
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -143,7 +145,7 @@ class KafkaTopics(TopologyTopics):
         if self._emitted is not None:
             outputs = outputs.divert_to(writer, lambda output: output.topic != RESULT)
             writer = None
-        begin = self._beginning(settings, names, internal, tables, factory)
+        begin = self._beginning(settings, names, internal, tables, factory, rows.keys)
         return Source(Wired((outputs.watch_termination(Keep.both).module,), (), (), ((0, 0),), begin)), writer
 
     def _writer(self, rows: TopologyRows) -> Sink[Any, Any]:
@@ -162,6 +164,7 @@ class KafkaTopics(TopologyTopics):
         internal: list[str],
         tables: dict[str, GlobalEntries],
         factory: TopologyFactory,
+        keys: TopicKeys,
     ) -> Callable[[list[Any]], Control]:
         def begin(values: list[Any]) -> Control:
             switch: Any = None
@@ -171,6 +174,9 @@ class KafkaTopics(TopologyTopics):
             admin = Admin(settings)
             counts = {name: len(admin.partitions_of(name)) for name in names if name not in internal}
             counts |= partition_counts(self.topology, counts, factory.keeps_state)
+            for topic in keys.asked:
+                for key in newest_keys(settings, admin, topic):
+                    keys.see(topic, key)
             helpers: list[TopicUpkeep | TopologyEnd] = []
             for topic in internal:
                 ensure_topic(settings, topic, counts[topic])

@@ -1,14 +1,13 @@
 """Rows of a topology's topics: what is read becomes Records, what leaves becomes records of topics.
 
-Each topic has its own serdes. The rows of a repartition topic are written by the codec, but for their keys: a join compares the
-partition of a key in a repartition topic with that in a user's topic, so both must have the same bytes. So a repartition topic
-takes the key serde of a user's topic that it is joined with, if there is one."""
+Each topic has its own serdes. The rows of a repartition topic are written by the codec, but for their keys: `topic_keys.py` says why."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from streamactors.kafka.between.topic_keys import DEFAULT_KEY, ReadContext, TopicKeys
 from streamactors.kafka.between.topic_rows import TopicRows
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
@@ -19,7 +18,6 @@ from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.model import SourceNode, Topology
 from streamactors.windows.topology.nodes.record_nodes import SinkNode
 
-DEFAULT_KEY: Final = "string"
 DEFAULT_VALUE: Final = "bytes"
 _INTERNAL: Final = "msgpack"
 
@@ -30,18 +28,19 @@ class TopologyRows:
     def __init__(self, topology: Topology) -> None:
         self._read: dict[str, Callable[[ConsumerRecord], Record]] = {}
         self._write: dict[str, Callable[[Any], ProducerRecord]] = {}
+        self.keys = TopicKeys(topology)
         for topic, source in topology.sources.items():
             if source.internal:
-                rows = TopicRows("repartition topic", topic, _key_serde(topology, topic), _INTERNAL)
+                rows = TopicRows("repartition topic", topic, self.keys.of_repartition(topic), _INTERNAL)
                 self._read[topic] = _internal_reader(rows)
                 self._write[topic] = _internal_writer(rows)
             else:
-                self._read[topic] = reader_of(source)
+                self._read[topic] = reader_of(source, self.keys.reader(topic), self.keys.kept(topic))
         for node in topology.nodes:
             if isinstance(node, SinkNode):
-                key = DEFAULT_KEY if node.key is None else node.key
                 value = DEFAULT_VALUE if node.value is None else node.value
-                self._write.setdefault(node.topic, TopicRows("to", node.topic, key, value).write)
+                if node.topic not in self._write:
+                    self._write[node.topic] = TopicRows("to", node.topic, self.keys.of_sink(node), value).write
 
     def read(self, record: ConsumerRecord) -> Record:
         """Return the row of a record."""
@@ -52,11 +51,18 @@ class TopologyRows:
         return self._write[output.topic](output.record)
 
 
-def reader_of(source: SourceNode) -> Callable[[ConsumerRecord], Record]:
-    """Return the function that makes a row of a record of a user's topic."""
-    keys = reading_serde(f"{source.topic}: key", DEFAULT_KEY if source.key is None else source.key)
+def reader_of(
+    source: SourceNode,
+    key_of: Callable[[bytes], Any] | None = None,
+    key_bytes: Callable[[Any], bytes] | None = None,
+) -> Callable[[ConsumerRecord], Record]:
+    """Return the function that makes a row of a record of a user's topic.
+
+    `key_of`: None: the topic's serde. `key_bytes` writes a key: where it writes other bytes than were read, the row's context keeps those."""
+    if key_of is None:
+        keys = reading_serde(f"{source.topic}: key", DEFAULT_KEY if source.key is None else source.key)
+        key_of = keys.for_topic(source.topic, is_key=True).deserialize
     values = reading_serde(f"{source.topic}: value", DEFAULT_VALUE if source.value is None else source.value)
-    key_of = keys.for_topic(source.topic, is_key=True).deserialize
     value_of = values.for_topic(source.topic, is_key=False).deserialize
     topic, time_of = source.topic, source.timestamp
 
@@ -64,25 +70,15 @@ def reader_of(source: SourceNode) -> Callable[[ConsumerRecord], Record]:
         message = found.message  # asked directly: the properties of a record cost a call each
         raw_key, raw_value, headers = message.key(), found.value, message.headers()
         kind, time = message.timestamp()
-        record = Record(
-            None if raw_key is None else key_of(raw_key),
-            None if raw_value is None else value_of(raw_value),
-            time if kind else 0,
-            new_context((topic, message.partition(), message.offset(), tuple(headers) if headers else ())),
-        )
+        context = new_context((topic, message.partition(), message.offset(), tuple(headers) if headers else ()))
+        key = None if raw_key is None else key_of(raw_key)
+        if key_bytes is not None and raw_key is not None and key_bytes(key) != raw_key:
+            context = ReadContext(*context)
+            context.raw_key = raw_key
+        record = Record(key, None if raw_value is None else value_of(raw_value), time if kind else 0, context)
         return record if time_of is None else record.replace(timestamp=time_of(record))
 
     return read
-
-
-def _key_serde(topology: Topology, topic: str) -> Any:
-    for _, topics in topology.co_partitioned:
-        if topic in topics:
-            for each in sorted(topics):
-                source = topology.sources[each]
-                if not source.internal:
-                    return DEFAULT_KEY if source.key is None else source.key
-    return _INTERNAL
 
 
 def _internal_reader(rows: TopicRows) -> Callable[[ConsumerRecord], Record]:

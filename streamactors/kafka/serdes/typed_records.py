@@ -37,9 +37,8 @@ def functions_of_class(kind: type) -> tuple[Callable[[Any], bytes], Callable[[by
         return _checked(kind, codec.Encoder().encode), codec.Decoder(kind).decode
     if dataclasses.is_dataclass(kind):
         read = _reader(kind, kind.__qualname__)
-        return _checked(kind, lambda value: json.dumps(value, default=_plain).encode()), lambda data: read(
-            json.loads(data)
-        )
+        write = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=False).encode
+        return _checked(kind, lambda value: write(value).encode()), lambda data: read(json.loads(data))
     return None
 
 

@@ -390,7 +390,8 @@ class TopologyStream(WaysOut):
                     f"to: another stream is written to {topic!r} with key={node.key!r} and value={node.value!r}, this one with key={key!r} and "
                     f"value={value!r}; a topic has one serde for keys and one for values: convert one of the streams, or merge both"
                 )
-        self.topology.add(SinkNode(self.topology.named(None, "sink"), topic, key, value), self.node)
+        name = self.topology.named(None, "sink")
+        self.topology.add(SinkNode(name, topic, key, value, key_changed=self.key_changed), self.node)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 

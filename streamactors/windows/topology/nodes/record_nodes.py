@@ -63,10 +63,12 @@ class AsRecordsNode(Node):
 
 
 class SinkNode(Node):
-    """A topic that rows leave to. `key` and `value`: how they become bytes; the operators do not see them."""
+    """A topic that rows leave to. `key` and `value`: how they become bytes; the operators do not see them. `key_changed`: a step may have given the
+    rows other keys than they were read with."""
 
-    def __init__(self, name: str, topic: str, key: Any = None, value: Any = None) -> None:
+    def __init__(self, name: str, topic: str, key: Any = None, value: Any = None, *, key_changed: bool = False) -> None:
         super().__init__(name)
+        self.key_changed = key_changed
         self.topic = topic
         self.key = key
         self.value = value
