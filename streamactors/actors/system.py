@@ -26,6 +26,7 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.external import Promise
 from streamactors.actors.futures import StreamFuture
 from streamactors.actors.local_system import LocalSystemBase
+from streamactors.actors.native_calls import NATIVE_CALLS
 from streamactors.actors.pool.elastic_pool import ElasticPool
 from streamactors.actors.running.supervision import Supervision
 from streamactors.actors.shutdown_hooks import ShutdownHook
@@ -39,6 +40,8 @@ AtExit = Literal["warn", "wait", "fail"]
 
 ENDING_S: Final = 0.25
 """The time in which a stream that has its result ends its last stages."""
+CLOSING_S: Final = 10.0
+"""How long the end of the process waits for what streams still close, such as databases; then as long again for the calls that close them."""
 
 
 class StreamToEnd(Protocol):
@@ -268,7 +271,17 @@ _systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
 def _process_ends() -> None:
     failing = [system._leave() for system in list(_systems) if system.running]
     note_process_ending()
+    for system in list(_systems):
+        if system.running and list(system.streams()):
+            system.shutdown(quiet=True)
     _default.end()
+    if left := NATIVE_CALLS.wait_until_closed(CLOSING_S):
+        _log.warning("not closed %g s after the end of the process had begun: %s", CLOSING_S, ", ".join(left))
+    if not NATIVE_CALLS.refuse(CLOSING_S):
+        _log.error(
+            "a call that closes state has not returned; the process ends with exit code 1 instead of being aborted"
+        )
+        failing.append(True)
     if any(failing):
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):

@@ -96,20 +96,25 @@ class KafkaTopics(TopologyTopics):
     def graph(self, *, idle_after: Duration | None = None) -> Any:
         """Return the whole topology as a runnable graph, which writes the streams and tables that have a `to`. run() returns its Control.
 
-        `control.completion` is done when the topology has ended; it fails with the topology's error, which is also logged."""
+        `control.completion` is done when the topology has ended, its consumer is closed and its state as well; it fails with the topology's
+        error, which is also logged."""
         outputs, writer = self._outputs(idle_after)
         return outputs.to_mat(Sink.ignore() if writer is None else writer, self._completing)
 
     def _completing(self, control: Control, done: StreamFuture[Any]) -> Control:
         group = self._settings.group_id
+        completion: StreamFuture[Any] = StreamFuture("topology")
 
         def tell(_: object) -> None:
-            error = None if done.cancelled() else done.exception()
+            error = AbruptTermination("the end of the topology was cancelled") if done.cancelled() else done.exception()
             if error is not None and not isinstance(error, AbruptTermination):
                 notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
                 _log.error("the topology of group %s has failed: %s: %s%s", group, type(error).__name__, error, notes)
+            control.is_shutdown.add_done_callback(
+                lambda _: completion.try_complete(done.result()) if error is None else completion.try_fail(error)
+            )
 
-        control.completion = done
+        control.completion = completion
         done.add_done_callback(tell)
         return control
 

@@ -68,7 +68,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     `objects_each`: objects that live with a record until the next stage has it.
     `wanted`: a sink of the run owns the positions and has chosen `subscription`; new partitions of `wanted` are picked up from their
     beginning, and the consumer stays until the run has ended, so that the group hears of the last position.
-    `virtual`: the clock of the actor system, if it is a virtual one. `in_run`: see BoundedRead."""
+    `virtual`: the clock of the actor system, if it is a virtual one. `in_run`: see BoundedRead. `when_closed`: calls a function when what
+    the consumer's runs had open is closed, too."""
 
     actor_dispatcher = "own"
 
@@ -92,8 +93,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         delays: Delays | None = None,
         virtual: VirtualClock | None = None,
         in_run: ReadInRun | None = None,
+        when_closed: Callable[[Callable[[], object]], object] = lambda then: then(),
     ) -> None:
         super().__init__()
+        self._when_closed = when_closed
         self._subscription = subscription
         self._control = control
         at_once = records_at_once(settings.max_poll_records, objects_each)
@@ -231,10 +234,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._last_snapshot = snapshot_without_consumer(shared.state.counts, received, self._commits.committed)
         self._control.closed(self._last_snapshot)
         self._commits.answer(error)
-        if error is None:
-            self._control.is_shutdown.try_complete(None)
-        else:
-            self._control.is_shutdown.try_fail(error)
+        ended = self._control.is_shutdown
+        self._when_closed(lambda: ended.try_complete(None) if error is None else ended.try_fail(error))
         if self._ending.run_ended:
             self.send(self.myAddress, ActorExitRequest())
 

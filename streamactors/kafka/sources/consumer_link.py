@@ -4,14 +4,17 @@ Owner: the logic of a source stage. The sub-sources of a partitioned source shar
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.actors.futures import StreamFuture
 from streamactors.clock import VirtualClock
 from streamactors.engine.island.causes import NonFailureCancellation
+from streamactors.engine.island.closings import Closings, closings_of
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
@@ -23,6 +26,8 @@ from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.shared import ReadingSource
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription
+
+_log = logging.getLogger("streamactors.kafka")
 
 
 class _Leaving:
@@ -58,7 +63,10 @@ class ConsumerLink:
         self._actor: ConsumerActor | None = None
         self._leaving: tuple[_Leaving, str | None] | None = None  # of a member whose group assigns step by step
         self._runs: set[Run] = set()
+        self._closings: list[Closings] = []  # of runs that have ended
         self._lock = threading.Lock()
+        self._call_later: Callable[[float, Callable[[], None]], Any] = lambda _, __: None
+        self._close_timeout_ms = 0
 
     def start(
         self,
@@ -71,6 +79,8 @@ class ConsumerLink:
     ) -> None:
         """Reach a consumer in the actor system of `run`. `stop` is what `control.stop()` calls; `how`: see ConsumerActor."""
         self.stop = stop
+        self._call_later = run.system.timers.call_later
+        self._close_timeout_ms = settings.close_timeout_ms
         self.tell = self.connected(run, settings, subscription, source, how)
         self.started = True
         self.control.group = settings.group_id or ""
@@ -111,6 +121,7 @@ class ConsumerLink:
             call_later=system.timers.call_later,
             now_ms=system.clock.now_ms,
             virtual=system.clock if isinstance(system.clock, VirtualClock) else None,
+            when_closed=self.when_closed,
             **how,
         )
         tell: Callable[[Any], None] = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
@@ -129,7 +140,10 @@ class ConsumerLink:
         run.when_ended(lambda: self._on_run_ended(run))
 
     def _on_run_ended(self, run: Run) -> None:
+        closings = closings_of(run)
         with self._lock:
+            if closings.pending:
+                self._closings.append(closings)
             self._runs.discard(run)
             over = not self._runs
         if over:
@@ -137,6 +151,37 @@ class ConsumerLink:
 
     def _over(self) -> None:
         self.tell(RunEnded())
+
+    def when_closed(self, then: Callable[[], object]) -> None:
+        """Call `then` when everything is closed that runs which have ended had open, such as state on disk; after close_timeout_ms at the latest,
+        with a warning. At once if nothing is open; any thread."""
+        if not self._first_open():
+            then()
+            return
+        limit_ms = self._close_timeout_ms
+
+        def is_late() -> None:
+            _log.warning("%s: its state is not closed %d ms after the consumer", self.control.group, limit_ms)
+            then()
+
+        try:
+            late = self._call_later(limit_ms, is_late)
+        except DispatcherStopped:  # the actor system has ended
+            then()
+            return
+
+        def look() -> None:
+            first = self._first_open()
+            if first is not None:
+                first.when_closed(look)
+            elif late.cancel():
+                then()
+
+        look()
+
+    def _first_open(self) -> Closings | None:
+        with self._lock:
+            return next((each for each in self._closings if each.pending), None)
 
     def commit(self, reply: StreamFuture[None]) -> None:
         """Have everything that is done committed; `reply` ends when the broker has it."""

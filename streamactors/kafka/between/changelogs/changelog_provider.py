@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from streamactors.engine.island.closings import Closings, closings_of
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
@@ -33,7 +34,9 @@ _ASSIGNOR: Final = "partition.assignment.strategy"
 class StateFolders:
     """The state folders of a run, one per application: opens each folder once and closes it when the last stage has left it. Any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, closings: Closings | None = None) -> None:
+        """`closings`: counts the folders that are open."""
+        self._closings = closings or Closings()
         self._open: dict[tuple[State, str], tuple[StateFolder, int]] = {}
         self._lock = threading.Lock()
 
@@ -45,23 +48,30 @@ class StateFolders:
             folder, users = self._open.get((state, application), (None, 0))
             if folder is None:
                 folder = StateFolder(state, application)
+                self._closings.opened()
             self._open[state, application] = folder, users + 1
             return folder
 
     def leave(self, folder: StateFolder) -> None:
-        """A stage has stopped."""
-        with self._lock:
-            for key, (each, users) in list(self._open.items()):
-                if each is folder and users > 1:
+        """A stage has stopped. Raises StateError if the folder cannot be closed as it should."""
+        is_last = False
+        try:
+            with self._lock:
+                key, users = next((key, users) for key, (each, users) in self._open.items() if each is folder)
+                if users > 1:
                     self._open[key] = folder, users - 1
-                elif each is folder:
-                    del self._open[key]
-                    folder.close()
+                    return
+                is_last = True
+                del self._open[key]
+                folder.close()  # under the lock: who enters the application again waits until its folder is closed
+        finally:
+            if is_last:
+                self._closings.closed()
 
 
 def _state_folders_of(run: Run) -> StateFolders:
     """Return the state folders of a run."""
-    return run.shared(StateFolders, StateFolders)
+    return run.shared(StateFolders, lambda: StateFolders(closings_of(run)))
 
 
 class Leaving:

@@ -86,10 +86,8 @@ class SharedLink(ConsumerLink):
         shared.left(self)
         self.control.closed(snapshot_without_consumer())
         error = reply.exception() or (shared.is_shutdown.exception() if shared.is_shutdown.done() else None)
-        if error is None:
-            self.control.is_shutdown.try_complete(None)
-        else:
-            self.control.is_shutdown.try_fail(error)
+        ended = self.control.is_shutdown
+        self.when_closed(lambda: ended.try_complete(None) if error is None else ended.try_fail(error))
 
     def complete(self) -> None:
         """Complete the source; any thread."""

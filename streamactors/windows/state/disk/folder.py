@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final
 
+from streamactors.actors.native_calls import NATIVE_CALLS
 from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import ForeignState, StateDamaged, StateError, StateFolderInUse
 from streamactors.windows.state.disk.rocks import Memory, Rocks
@@ -62,6 +63,7 @@ class StateFolder:
             self._lock_file.close()
             raise
         self.cache_bytes = state.cache_bytes
+        NATIVE_CALLS.opened(self, f"state folder {self.path}")
 
     def _locked(self) -> IO[str]:
         lock = (self.path / LOCK).open("a+")
@@ -144,6 +146,7 @@ class StateFolder:
             disks, self._open = list(self._open.values()), {}
         # If a database cannot be closed, the others are closed all the same, and the lock is released.
         with ExitStack() as closing:
+            closing.callback(NATIVE_CALLS.closed, self)
             closing.callback(self._lock_file.close)
             for disk in disks:
                 closing.callback(disk.close)

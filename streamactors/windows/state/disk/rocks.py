@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from streamactors.actors.native_calls import NATIVE_CALLS
 from streamactors.errors import BuildError
 from streamactors.windows.state.disk.errors import StateDamaged, StateDiskFull, StateError, StateFolderInUse
 
@@ -47,7 +48,8 @@ class Rocks:
         self._module: Any = rocksdict
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._db: Any = rocksdict.Rdict(str(path), self._options(memory))
+            with NATIVE_CALLS.call():
+                self._db: Any = rocksdict.Rdict(str(path), self._options(memory))
         except Exception as error:
             raise self._meaning(error) from error
 
@@ -118,21 +120,24 @@ class Rocks:
             else:
                 put(key, value)
         try:
-            self._db.write(batch)
+            with NATIVE_CALLS.call():
+                self._db.write(batch)
         except Exception as error:
             raise self._meaning(error) from error
 
     def flush(self) -> None:
         """Write everything to files. Raises StateDiskFull, StateDamaged."""
         try:
-            self._db.flush()
+            with NATIVE_CALLS.call():
+                self._db.flush()
         except Exception as error:
             raise self._meaning(error) from error
 
     def close(self) -> None:
         """Close the files. Idempotent. Raises StateError if what is in memory cannot be written to them."""
         try:
-            self._db.close()
+            with NATIVE_CALLS.call():
+                self._db.close()
         except Exception as error:
             if type(error).__name__ != "DbClosedError":
                 raise self._meaning(error) from error
