@@ -24,6 +24,9 @@ from streamactors.windows.state.reads import UnknownStore
 T = TypeVar("T")
 
 
+ANSWERS_S = 1.0
+"""How long a snapshot waits for the consumer's answer before it looks by itself: the consumer may be waiting for its stream in a rebalance."""
+
 RUNNING: WeakSet[Control] = WeakSet()
 """The controls of this process whose consumers run."""
 
@@ -40,6 +43,8 @@ class Control:
         """The name of the graph, or of the source, and the consumer group; known when the source runs."""
         self.run: Callable[[], Run | None] | None = None
         """Returns the run while there is one; known when the run is built."""
+        self.look: Callable[[], dict[str, Any]] | None = None
+        """Returns the snapshot without asking the consumer; known when the consumer has started."""
         self.is_draining = False
         """`drain_and_shutdown` was called: the consumer stays until the records in flight are committed or the run has ended."""
         self._tell: Callable[[Any], None] | None = None
@@ -125,13 +130,19 @@ class Control:
 
     def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
         """Return the consumer's state: counts, and per partition buffered, demand, paused by whom, position, done, committed, in flight
-        and lag. A closed consumer has no partitions. TimeoutError when it does not answer within `timeout` (seconds, a timedelta
-        or a text)."""
+        and lag. A closed consumer has no partitions. A consumer that is busy for longer is looked at as it is. TimeoutError when the
+        source does not start within `timeout` (seconds, a timedelta or a text)."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
             return self._last_snapshot or snapshot_without_consumer()
         self._send(TakeSnapshot(reply))
-        return reply.result(timeout)
+        limit_s = timeout_s(timeout)
+        try:
+            return reply.result(min(ANSWERS_S, limit_s))
+        except TimeoutError:
+            if self.look is not None:
+                return self.look()
+        return reply.result(max(0.0, limit_s - ANSWERS_S))
 
     def metrics(self) -> dict[str, Any]:
         """Return the counts of the snapshot."""

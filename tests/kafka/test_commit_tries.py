@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.errors import CommitTimeout
-from streamactors.kafka.reading.commits import ConsumerCommits
+from streamactors.kafka.reading.commits import CommitEnded, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.messages import CommitNow, CommitReply, Commits
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
@@ -21,8 +21,8 @@ class Refusing:
 
     refuses = True
 
-    def commit(self, offsets, texts):
-        return not self.refuses
+    def commit(self, offsets, texts, heard):
+        heard(not self.refuses)
 
 
 class Consumer:
@@ -44,12 +44,18 @@ class Consumer:
                 state=ConsumerState(Limits(100, 10, 1_000, 0), 10),
                 call_later=lambda ms, call: self._calls.append(call),
                 now_ms=lambda: 0.0,
-                tell=lambda message: self._calls.append(lambda: self.commits.on_answer(message)),
+                tell=self.hear,
                 until_end=False,
                 apart=False,
                 client=self.client,
             )
         )
+
+    def hear(self, message):
+        if isinstance(message, CommitEnded):
+            self.commits.on_ended(message)
+        else:
+            self._calls.append(lambda: self.commits.on_answer(message))
 
     def turn(self):
         calls, self._calls = self._calls, []

@@ -20,9 +20,11 @@ KEY = TopicPartition("t", 0)
 class NothingToCommit:
     """The commits of a consumer whose positions are all committed."""
 
-    def commit(self, offsets):
+    in_flight = False
+
+    def commit(self, offsets, then):
         assert not offsets
-        return True
+        then(True)
 
 
 class Timer:
@@ -109,7 +111,7 @@ def test_a_drained_consumer_waits_for_its_run_and_no_longer(caplog):
 
 def test_the_last_commit_of_a_drained_consumer_has_its_deadline_when_the_run_has_ended():
     consumer = Consumer(Commits.MARKS, in_flight=True, drains=True)
-    consumer.ending._commits.commit = lambda offsets: False  # no broker takes it
+    consumer.ending._commits.commit = lambda offsets, then: then(False)  # no broker takes it
     consumer.now_ms = 5_000
     consumer.ending.on_run_ended()
     assert consumer.closed == []

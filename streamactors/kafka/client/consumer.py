@@ -1,28 +1,35 @@
 """The consumer of a stream: librdkafka's, in batches of runs, with errors in this package's terms.
 
-Owner: the consumer actor; every call from its thread. `poll(n, t)` waits for the first record only, then takes the records that
-librdkafka has ready. librdkafka's consume(n, t) would wait for all n records or for the full timeout."""
+Owner: the consumer actor; every call from its thread, but `close`, which may take seconds, from a thread of its own. A call waits for any call of
+another thread to return, a commit that waits for the broker included; therefore `commit` does not wait. `poll(n, t)` waits for the first record
+only, then takes the records that librdkafka has ready. librdkafka's consume(n, t) would wait for all n records or for the full timeout."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from streamactors.kafka.client.admin import LATEST, Admin
+from streamactors.kafka.client.commit_calls import CommitCalls, Heard
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
-from streamactors.kafka.client.error_codes import NOT_A_MEMBER, PASSING, RETRIABLE_COMMIT, RETRIABLE_SEEK
+from streamactors.kafka.client.error_codes import PASSING, RETRIABLE_SEEK
 from streamactors.kafka.client.runs import NOTHING, PollResult, RecordRun, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
-from streamactors.kafka.errors import CommitFailed, ConsumerFailed, NoBroker, TopicNotFound
+from streamactors.kafka.errors import ConsumerFailed, NoBroker, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
 _log = logging.getLogger("streamactors.kafka")
 
 STATISTICS_MS = 5_000
+
+LEAVING_S = 0.5
+"""How long a member without partitions waits until it has left its group, before its client is closed."""
+_LEAVING_POLL_S = 0.01
 
 RECORD_OVERHEAD = 64
 """Bytes of a record beside its key and value, for the estimate of a run's size."""
@@ -34,7 +41,7 @@ class StreamConsumer:
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
         self._connection = Connection(settings)
-        self._is_member = False
+        self._is_member = self._leaving = False
         self._topics: set[str] = set()  # that it reads, without those of a pattern
         self._assigned: set[TopicPartition] = set()
         self._assignments = 0  # counts every change of what is assigned
@@ -47,6 +54,8 @@ class StreamConsumer:
         properties.setdefault("statistics.interval.ms", STATISTICS_MS)
         self._users_statistics = properties.get("stats_cb")
         properties["stats_cb"] = self._on_statistics
+        self._commits = CommitCalls(settings.group_id, properties.get("on_commit"), self._denied)
+        properties["on_commit"] = self._commits.on_answer
         if not properties["group.id"]:
             properties["group.id"] = "streamactors-no-group"  # librdkafka wants one; nothing is committed to it
         self._client = self._connection.make(ck.Consumer, properties)
@@ -102,12 +111,15 @@ class StreamConsumer:
                 keys = [TopicPartition(p.topic, p.partition) for p in partitions]
                 self._assignments += 1
                 change(keys)
-                listener(keys)
+                if not (
+                    self._leaving and listener is on_assign
+                ):  # the group has given out partitions while this member leaves
+                    listener(keys)
 
             return called
 
         add, remove = self._assigned.update, self._assigned.difference_update
-        self._is_member = True
+        self._is_member = self._commits.of_member = True
         self._client.subscribe(
             list(names),
             on_assign=counted(on_assign, add),
@@ -289,30 +301,19 @@ class StreamConsumer:
 
     # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, offsets: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]) -> bool:
-        """Commit, each offset with its metadata if it has one, and wait. False: retry later. Raises CommitFailed for an error that a
-        retry does not mend."""
-        told = [ck.TopicPartition(*key, offset, texts.get(key, "")) for key, offset in offsets.items()]
-        try:
-            answers = self._client.commit(offsets=told, asynchronous=False)
-        except ck.KafkaException as error:
-            return self._judge(error.args[0], offsets)
-        for answer in answers:
-            if answer.error is not None:
-                return self._judge(answer.error, {TopicPartition(answer.topic, answer.partition): answer.offset})
-        return True
+    def commit(self, offsets: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str], heard: Heard) -> None:
+        """Begin to commit, each offset with its metadata if it has one. A later call of `read` calls `heard` with the outcome.
+
+        The request is sent before a request to join the group that follows: what a rebalance takes away is committed before it ends."""
+        self._commits.begin(self._client, offsets, texts, heard)
+
+    def commit_and_wait(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Commit and wait, for a user who asks for it in a rebalance. False: retry later. Raises CommitFailed."""
+        return self._commits.wait(self._client, offsets)
 
     def group_metadata(self) -> Any:
         """Return the group membership that a transactional producer commits with. On the consumer's thread."""
         return self._client.consumer_group_metadata()
-
-    def _judge(self, error: Any, offsets: Mapping[TopicPartition, int]) -> bool:
-        if error.code() in RETRIABLE_COMMIT or error.retriable() or (self._is_member and error.code() in NOT_A_MEMBER):
-            return False
-        named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
-        code = error.code()
-        why = self._denied(code, next(iter(offsets)).topic) if code in DENIED else f"{error.str()} ({error.name()})"
-        raise CommitFailed(f"group {self._settings.group_id}: {named} not committed: {why}")
 
     def _denied(self, code: int, topic: str) -> str:
         """Return the sentence for a refusal of the broker. It names every right that this consumer lacks, not only the first."""
@@ -324,13 +325,29 @@ class StreamConsumer:
         return self._connection.not_allowed(refused, *Admin(self._settings).missing_rights(needed))
 
     def close(self) -> None:
-        """Leave the group and the broker. Idempotent."""
+        """Leave the group and the broker; later calls raise ConsumerFailed. Idempotent."""
+        # This object and its callbacks in librdkafka's client refer to each other. The collector would free them late, and a process
+        # cannot have more than about 1,000 clients that are not freed.
+        client, self._client = self._client, _ClosedConsumer(self._settings.bootstrap_servers)
         try:
-            self._client.close()
+            self._leave(client)
         finally:
-            # This object and its callbacks in librdkafka's client refer to each other. The collector would free them late, and a process
-            # cannot have more than about 1,000 clients that are not freed.
-            self._client = _ClosedConsumer(self._settings.bootstrap_servers)
+            client.close()
+
+    def _leave(self, client: Any) -> None:
+        """Leave the group now where librdkafka's close would not do it: without partitions a cooperative member only stops its heartbeats, and
+        the group would wait for it until session.timeout.ms.
+
+        In the middle of a rebalance `unsubscribe` waits for its end, and `close` leaves at once. A static member stays, as in Apache Kafka."""
+        properties = self._settings.client_properties()
+        cooperative = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
+        if not self._is_member or self._assigned or not cooperative or properties.get("group.instance.id"):
+            return
+        self._leaving = True
+        client.unsubscribe()
+        until = time.monotonic() + LEAVING_S
+        while client.memberid() and time.monotonic() < until:
+            client.poll(_LEAVING_POLL_S)  # serves what is left of a rebalance
 
 
 class _ClosedConsumer:

@@ -30,7 +30,7 @@ class ConsumerRest:
         self._clock = clock
         self._shared = shared
         self._joined = joined
-        self._reading = False
+        self._reading = self._closing = False
         self._admin: Admin | None = None
         self._timers = Dispatcher(f"polls of {self.name}")
         self._polled_at_ms = float("-inf")
@@ -51,15 +51,21 @@ class ConsumerRest:
         self._handed_over += brought
         self._polled_at_ms = began_ms
 
+    def closing(self) -> None:
+        """The client is about to close. Virtual time does not move meanwhile: the close has a deadline."""
+        self._closing = self._reading
+
     def end(self) -> None:
-        """The client is about to close."""
-        self._reading = False
+        """The client is closed."""
+        self._reading = self._closing = False
         self._clock.detach_outside(self)
         self._timers.stop()
 
     def at_rest(self) -> int | None:
         """See `streamactors.clock.Outside`."""
         handed_over = self._handed_over
+        if self._closing:
+            return None
         if not self._reading or self._shared.stopping:
             return handed_over
         if not self._joined():

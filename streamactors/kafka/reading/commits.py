@@ -1,10 +1,17 @@
 """How a consumer commits: what is done, in one request for all who wait for it, tried again while the coordinator cannot.
 
-Owner: the consumer actor. Every call comes from its thread or, when the actor has exited, from the thread that finds it gone."""
+    to commit ──► in flight ──► heard of in a poll: committed, or refused: again after COMMIT_RETRY_MS, or failed
+
+The actor serves its messages while a commit is in flight. One commit is in flight at a time, beside those of a rebalance.
+Owner: the consumer actor. Every call comes from its thread or, when the actor has exited, from the thread that finds it gone. What a poll hears
+while the client is being closed comes from the thread that closes it."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.errors import CommitFailed, CommitTimeout
@@ -14,6 +21,12 @@ from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 
 COMMIT_RETRY_MS = 100.0
+ANSWER_MS = 1.0
+"""How soon the consumer polls for the answer to a commit; later polls wait as long as the commit has taken by then."""
+
+Offsets: TypeAlias = dict[TopicPartition, int]
+Outcome: TypeAlias = "bool | BaseException"
+"""True: the broker has the offsets. False: it has refused them for now. An error: it has refused them for good, or for too long."""
 
 
 class CommitDue:
@@ -24,7 +37,28 @@ class CommitAnswer:
     """Message to the actor itself: serve the CommitNow that have gathered."""
 
 
-_COMMIT_DUE, _ANSWER = CommitDue(), CommitAnswer()
+class CommitsLate:
+    """Message to the actor itself: a commit in flight has had its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEnded:
+    """Message to the actor itself: the commit in flight has an outcome."""
+
+    offsets: Offsets
+    outcome: Outcome
+    then: Callable[[Outcome], None] | None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Somebody who waits for a commit, until a time of `now_ms`."""
+
+    reply: StreamFuture[None]
+    until_ms: float
+
+
+_COMMIT_DUE, _ANSWER, _LATE = CommitDue(), CommitAnswer(), CommitsLate()
 
 
 class ConsumerCommits:
@@ -32,11 +66,20 @@ class ConsumerCommits:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._replies: list[StreamFuture[None]] = []
+        self._waiting: list[_Waiting] = []  # for the next commit
+        self._served: list[_Waiting] = []  # by the commit in flight
         self._refused_since: float | None = None
         self._timer: Any = None
-        self.committed: dict[TopicPartition, int] = {}
+        self.in_flight = False
+        """True while a commit waits for the broker."""
+        self.since_ms = 0.0
+        """When the commit in flight began."""
+        self.begun: Callable[[], None] = lambda: None
+        """Called when a commit is in flight: its answer is heard of in a poll."""
+        self.committed: Offsets = {}
         """What this consumer has committed by now, partitions that it lost included."""
+        self.lost: Offsets = {}
+        """Positions that were done and not committed when the group removed this member; empty once it is a member again."""
 
     # ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -57,63 +100,195 @@ class ConsumerCommits:
     def on_due(self, _: CommitDue) -> None:
         shared = self._shared
         if shared.tracker is not None and not shared.stopping:
-            self.commit(shared.tracker.to_commit())
+            if not self.in_flight:
+                self.commit(shared.tracker.to_commit(), None)
             self._arm()
 
     def on_commit_now(self, message: CommitNow) -> None:
-        self._replies.append(message.reply)
-        if len(self._replies) == 1:
-            self._shared.tell(_ANSWER)  # behind what is in the mailbox by now: that is served with it
+        shared = self._shared
+        self._waiting.append(_Waiting(message.reply, shared.now_ms() + shared.settings.commit_timeout_ms))
+        if len(self._waiting) == 1:
+            shared.tell(_ANSWER)  # after what is in the mailbox by now: that is served with it
 
     def on_answer(self, _: CommitAnswer) -> None:
         """Commit for all who wait."""
         tracker = self._shared.tracker
-        if not self._replies or tracker is None:
+        if not self._waiting or tracker is None:
             return
-        try:
-            committed = self.commit(tracker.to_commit())
-        except (CommitFailed, CommitTimeout) as error:
-            self.answer(error)
+        if not self.in_flight:
+            self._served, self._waiting = self._waiting, []
+            self.commit(tracker.to_commit(), self._on_answered)
+        if self.in_flight:
+            self._look_for_late_ones()
+
+    def _on_answered(self, outcome: Outcome) -> None:
+        """The commit for those who wait has an outcome."""
+        if outcome is False:
+            self._waiting[:0], self._served = self._served, []
+            self._give_up()
+            if self._waiting:
+                self._shared.call_later(COMMIT_RETRY_MS, lambda: self._shared.tell(_ANSWER))
             return
-        if committed:
-            self.answer(None)
-        else:
-            self._give_up(tracker)
-        if self._replies:
-            self._shared.call_later(COMMIT_RETRY_MS, lambda: self._shared.tell(_ANSWER))
+        served, self._served = self._served, []
+        _end(served, None if outcome is True else outcome)
+
+    def _look_for_late_ones(self) -> None:
+        shared = self._shared
+        due_ms = min(waiting.until_ms for waiting in (*self._served, *self._waiting))
+        shared.call_later(max(0.0, due_ms - shared.now_ms()), lambda: shared.tell(_LATE))
+
+    def on_late(self, _: CommitsLate) -> None:
+        """Fail those who have waited for too long while a commit is in flight."""
+        if not self.in_flight or self._shared.tracker is None:
+            return
+        now = self._shared.now_ms()
+        late = [waiting for waiting in (*self._served, *self._waiting) if waiting.until_ms <= now]
+        self._served = [waiting for waiting in self._served if waiting.until_ms > now]
+        self._waiting = [waiting for waiting in self._waiting if waiting.until_ms > now]
+        if late:
+            _end(late, self._timed_out(self._shared.tracker.to_commit()))
+        if self._served or self._waiting:
+            self._look_for_late_ones()
 
     # ── how ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, offsets: dict[TopicPartition, int]) -> bool:
-        """Commit; return True when the broker has the offsets. Raises CommitTimeout when it has refused for too long."""
-        shared = self._shared
-        settings, client, tracker = shared.settings, shared.client, shared.tracker
-        if not offsets or client is None or tracker is None or settings.group_id is None:
+    def commit(self, offsets: Offsets, then: Callable[[Outcome], None] | None) -> None:
+        """Begin to commit; no other commit is in flight. `then` hears of the outcome; without it an error fails the consumer."""
+        shared, served = self._shared, self._served
+        if not self._asks(offsets):
             self._refused_since = None  # what could not be committed was revoked
-            return True
-        if shared.commits is Commits.TRANSACTION or client.commit(offsets, tracker.texts_of(offsets)):
-            tracker.committed(offsets)
-            self.committed.update(offsets)
+            if then is not None:
+                then(self.loss() or True)
+            return
+
+        def heard(outcome: Outcome) -> None:
+            if outcome is True:
+                _end(served, None)  # at once: the actor may be waiting for records
+            shared.tell(CommitEnded(offsets, outcome, then))
+
+        self.in_flight, self.since_ms = True, shared.now_ms()
+        self._request(offsets, heard)
+        self.begun()
+
+    def poll_after_ms(self) -> float:
+        """Return how soon to poll for the answer to the commit in flight: a healthy broker needs a ms or two, one that is away many seconds."""
+        age_ms = self._shared.now_ms() - self.since_ms
+        return min(max(ANSWER_MS, age_ms), self._shared.settings.poll_interval_ms)
+
+    def on_ended(self, message: CommitEnded) -> None:
+        """The commit in flight has an outcome."""
+        self.in_flight = False
+        outcome = message.outcome
+        if outcome is False:
+            outcome = self._refused(message.offsets) or False
+        else:
             self._refused_since = None
-            return True
-        now = shared.now_ms()
+        if message.then is not None:
+            message.then(outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        if outcome is not False:
+            self.on_answer(_ANSWER)
+
+    def commit_in_rebalance(self, keys: list[TopicPartition]) -> None:
+        """Commit what is done of partitions that are taken away. The broker has it before the group gives them to another member."""
+        tracker = self._shared.tracker
+        offsets = {} if tracker is None else tracker.to_commit(keys)
+        if self._asks(offsets):
+            self._request(offsets, self._heard_after_rebalance)
+
+    def _heard_after_rebalance(self, outcome: Outcome) -> None:
+        if isinstance(outcome, BaseException):
+            self._shared.tell(CommitEnded({}, outcome, None))
+
+    def commit_at_exit(self, poll: Callable[[], object], limit_ms: float) -> BaseException | None:
+        """Commit, and poll until the broker has answered, for at most so long; return the error."""
+        shared = self._shared
+        offsets = {} if shared.tracker is None else shared.tracker.to_commit()
+        if not self._asks(offsets):
+            return None
+        outcomes: list[Outcome] = []
+        until = time.monotonic() + limit_ms / 1_000
+        self._request(offsets, outcomes.append)
+        while not outcomes and time.monotonic() < until:
+            poll()
+        if not outcomes or outcomes[0] is False:
+            return self._timed_out(offsets, limit_ms)
+        return outcomes[0] if isinstance(outcomes[0], BaseException) else None
+
+    def _asks(self, offsets: Offsets) -> bool:
+        """Return whether the broker must be asked to commit. A transaction has committed by itself."""
+        shared = self._shared
+        if not offsets or shared.client is None or shared.tracker is None or shared.settings.group_id is None:
+            return False
+        if shared.commits is Commits.TRANSACTION:
+            self._note(shared.tracker, offsets)
+            return False
+        return True
+
+    def _request(self, offsets: Offsets, heard: Callable[[Outcome], None]) -> None:
+        """Send a request to commit; `heard` hears of the outcome inside a poll."""
+        client, tracker = self._shared.client, self._shared.tracker
+        assert client is not None
+        assert tracker is not None
+
+        def noted(outcome: Outcome) -> None:
+            if outcome is True:
+                self._note(tracker, offsets)
+            heard(outcome)
+
+        client.commit(offsets, tracker.texts_of(offsets), noted)
+
+    def _note(self, tracker: OffsetTracker, offsets: Offsets) -> None:
+        tracker.committed(offsets)
+        self.committed.update(offsets)
+
+    def _refused(self, offsets: Offsets) -> CommitTimeout | None:
+        """The broker has refused a commit for now; return the error if it has done so for too long."""
+        now = self._shared.now_ms()
         if self._refused_since is None:
             self._refused_since = now
-        elif now - self._refused_since > settings.commit_timeout_ms:
+        elif now - self._refused_since > self._shared.settings.commit_timeout_ms:
             self._refused_since = None
-            epochs = {key: progress.epoch for key, progress in tracker.snapshot().items()}
-            named = ", ".join(f"{key}@{offset} (epoch {epochs.get(key)})" for key, offset in list(offsets.items())[:5])
-            raise CommitTimeout(
-                f"group {settings.group_id}: {named} not committed in {settings.commit_timeout_ms} ms; "
-                "raise commit_timeout_ms or look at the coordinator"
-            )
-        return False
+            return self._timed_out(offsets)
+        return None
 
-    def _give_up(self, tracker: OffsetTracker) -> None:
-        """A commit was refused for now: fail the replies that have no try left."""
-        named = ", ".join(f"{key}@{offset}" for key, offset in list(tracker.to_commit().items())[:5])
+    def _timed_out(self, offsets: Offsets, limit_ms: float | None = None) -> CommitTimeout:
+        tracker, settings = self._shared.tracker, self._shared.settings
+        epochs = {} if tracker is None else {key: progress.epoch for key, progress in tracker.snapshot().items()}
+        named = ", ".join(f"{key}@{offset} (epoch {epochs.get(key)})" for key, offset in list(offsets.items())[:5])
+        return CommitTimeout(
+            f"group {settings.group_id}: {named} not committed in {settings.commit_timeout_ms if limit_ms is None else limit_ms:g} ms; "
+            "raise commit_timeout_ms or look at the coordinator"
+        )
+
+    # ── what fails ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note_lost(self, keys: list[TopicPartition]) -> None:
+        """The group has removed this member: what is done of these partitions cannot be committed any more."""
+        if self._shared.tracker is not None and self._shared.commits is not Commits.TRANSACTION:
+            self.lost.update(self._shared.tracker.to_commit(keys))
+
+    def loss(self) -> CommitFailed | None:
+        """Return the error of an ending consumer that has nothing to commit because its partitions were lost; None if they were not.
+
+        A stream that goes on gets its partitions back, or another member has them; either reads the records again."""
+        if not self.lost or not self._shared.stopping:
+            return None
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(self.lost.items())[:5])
+        return CommitFailed(
+            f"group {self._shared.settings.group_id}: {named} not committed: the broker was not reached for session.timeout.ms, or the consumer "
+            "did not poll for max.poll.interval.ms, and the partitions were lost; their next owner processes the records again"
+        )
+
+    def _give_up(self) -> None:
+        """A commit was refused for now: fail those who wait and have no try left."""
+        tracker = self._shared.tracker
+        offsets = {} if tracker is None else tracker.to_commit()
+        named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
         left = []
-        for reply in self._replies:
+        for waiting in self._waiting:
+            reply = waiting.reply
             if isinstance(reply, CommitReply):
                 reply.tries += 1
                 if reply.max_retries is not None and reply.tries > reply.max_retries:
@@ -124,22 +299,27 @@ class ConsumerCommits:
                         )
                     )
                     continue
-            left.append(reply)
-        self._replies = left
+            left.append(waiting)
+        self._waiting = left
 
     def answer(self, error: BaseException | None) -> None:
-        """End all replies: the broker has the offsets, or `error` says why not."""
-        replies, self._replies = self._replies, []
-        for reply in replies:
-            if error is None:
-                reply.try_complete(None)
-            else:
-                reply.try_fail(error)
+        """End all who wait: the broker has the offsets, or `error` says why not."""
+        ended = [*self._served, *self._waiting]
+        self._served, self._waiting = [], []
+        _end(ended, error)
 
     def refuse(self, reply: StreamFuture[None]) -> None:
         """Answer a request that comes when the consumer is closed: it fails if something is left to commit."""
-        self._replies.append(reply)
         tracker = self._shared.tracker
         left = tracker.to_commit() if tracker is not None else {}
         named = ", ".join(f"{key}@{offset}" for key, offset in left.items())
-        self.answer(CommitFailed(f"{named} not committed: the consumer is closed") if left else None)
+        error = CommitFailed(f"{named} not committed: the consumer is closed") if left else self.loss()
+        _end([_Waiting(reply, 0.0)], error)
+
+
+def _end(ended: list[_Waiting], error: BaseException | None) -> None:
+    for waiting in ended:
+        if error is None:
+            waiting.reply.try_complete(None)
+        else:
+            waiting.reply.try_fail(error)

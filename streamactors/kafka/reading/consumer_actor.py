@@ -23,18 +23,17 @@ from streamactors.actors.messages import Actor, ActorExitRequest
 from streamactors.clock import VirtualClock
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.client.statistics import Received
-from streamactors.kafka.errors import CommitFailed, CommitTimeout, ConsumerFailed
+from streamactors.kafka.errors import CommitTimeout, ConsumerFailed
 from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
 from streamactors.kafka.reading.assignment.joining import FeedEnded, Join, Joining, Leave
 from streamactors.kafka.reading.assignment.new_partitions import LookForPartitions, NewPartitions
 from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
-from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, ConsumerCommits
+from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, CommitEnded, CommitsLate, ConsumerCommits
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
-from streamactors.kafka.reading.ending import Drained, Ending
+from streamactors.kafka.reading.ending import Closed, Drained, Ending, Overdue
 from streamactors.kafka.reading.group_end import ReadInRun
 from streamactors.kafka.reading.messages import (
     CommitNow,
@@ -52,7 +51,7 @@ from streamactors.kafka.reading.messages import (
 )
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.pausing import Limits
-from streamactors.kafka.reading.polling import Poll, Polling, Tick, records_at_once
+from streamactors.kafka.reading.polling import BUSY_POLL_MS, Poll, Polling, Tick, records_at_once
 from streamactors.kafka.reading.shared import ReadingControl, ReadingSource, Shared
 from streamactors.kafka.reading.snapshot import snapshot, snapshot_without_consumer
 from streamactors.kafka.settings import ConsumerSettings
@@ -122,15 +121,23 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             shared, commits_of_this, bounded, feed_of, calls, withhold=withhold, in_group=in_group
         )
         self._rest = rest = (
-            None if virtual is None else ConsumerRest(virtual, shared, lambda: rebalances.joined or not in_group)
+            None
+            if virtual is None
+            else ConsumerRest(
+                virtual,
+                shared,
+                lambda: (rebalances.joined or not in_group) and not commits_of_this.in_flight,
+            )
         )
         self._polling = polling = Polling(
-            shared, at_once, rebalances, bounded, lambda: self._myRef, self._try_to_stop, rest
+            shared, at_once, rebalances, bounded, commits_of_this, lambda: self._myRef, self._try_to_stop, rest
         )
+        commits_of_this.begun = polling.hear_commit
         self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
         self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)
         joining = Joining(shared, rebalances, commits_of_this, polling.soon)
         self._closing = False
+        self._ends: dict[TopicPartition, int] = {}  # at the last snapshot
         self._last_snapshot = snapshot_without_consumer()
         self._handlers: dict[type, Callable[[Any], None]] = {
             StartReading: self._on_start,
@@ -144,9 +151,12 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             CommitNow: commits_of_this.on_commit_now,
             CommitAnswer: commits_of_this.on_answer,
             CommitDue: commits_of_this.on_due,
+            CommitEnded: commits_of_this.on_ended,
+            CommitsLate: commits_of_this.on_late,
             StopAtEnd: self._on_stop_at_end,
             StageEnded: self._on_stage_ended,
             Drained: ending.on_drained,
+            Overdue: ending.on_drained,
             RunEnded: self._on_run_ended,
             TakeSnapshot: self._on_snapshot,
             Join: joining.on_join,
@@ -215,29 +225,44 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._ending.try_to_stop()
 
     def _finish(self, error: BaseException | None) -> None:
-        """Close the consumer; the actor stays until the run has ended."""
-        for part in (self._polling, self._commits, self._ending, self._rebalances, self._bounded):
+        """Leave the group and close the client, on the client's own thread; the actor stays until this and the run have ended."""
+        shared = self._shared
+        for part in (self._polling, self._commits, self._rebalances, self._bounded):
             part.cancel()
         self._closing = True
-        shared = self._shared
         client, shared.client = shared.client, None
         if self._rest is not None:
-            self._rest.end()
+            self._rest.closing()
         try:
             self._calls.stopping(client)
         except Exception as raised:  # noqa: BLE001 - the user's handler; the consumer is closed all the same
             error = error or raised
             shared.source.post(shared.source.on_failed, raised)
-        if client is not None:
-            client.close()
+        if self._commits.in_flight and isinstance(error, CommitTimeout):
+            self._tell_end(error)  # the close waits for this commit, and nobody else need
+        if client is None:
+            self._ending.closed = True
+            self._on_closed(None, error)
+            return
+        self._ending.close(
+            client, f"the end of {self._myRef.name}", lambda raised: self._on_closed(client, error or raised)
+        )
+
+    def _on_closed(self, client: StreamConsumer | None, error: BaseException | None) -> None:
+        """The client is closed; on the thread that has closed it."""
+        self._ending.cancel()
+        if self._rest is not None:
+            self._rest.end()
         received = client.received() if client else None
-        self._last_snapshot = snapshot_without_consumer(shared.state.counts, received, self._commits.committed)
+        self._last_snapshot = snapshot_without_consumer(self._shared.state.counts, received, self._commits.committed)
+        self._tell_end(error)
+        self.myAddress.tell(Closed())
+
+    def _tell_end(self, error: BaseException | None) -> None:
         self._control.closed(self._last_snapshot)
         self._commits.answer(error)
         ended = self._control.is_shutdown
         self._when_closed(lambda: ended.try_complete(None) if error is None else ended.try_fail(error))
-        if self._ending.run_ended:
-            self.send(self.myAddress, ActorExitRequest())
 
     def _after_the_end(self, message: Any) -> None:
         """The consumer is closed; the actor stays until the run has ended, so that no message to it is a dead letter."""
@@ -250,17 +275,27 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         elif isinstance(message, Leave):
             message.reply.try_complete(None)  # its end has committed what was done
         elif isinstance(message, RunEnded):
+            self._ending.run_ended = True
+            self._exit_at_the_end()
+        elif isinstance(message, Closed):
+            self._exit_at_the_end()
+        elif isinstance(message, ActorExitRequest):
+            self._ending.wait_until_closed()  # the actor system shuts down: the group is left before it is gone
+
+    def _exit_at_the_end(self) -> None:
+        if self._ending.run_ended and self._ending.closed:
             self.send(self.myAddress, ActorExitRequest())
 
     def _on_exit(self, _: ActorExitRequest) -> None:
         """The actor system shuts down under the stream: commit what is done all the same, and leave the group."""
-        error: BaseException | None = None
-        if self._shared.tracker is not None:
-            try:
-                self._commits.commit(self._shared.tracker.to_commit())
-            except (CommitFailed, CommitTimeout) as raised:
-                error = raised
+        client = self._shared.client
+        error = None
+        if client is not None:
+            error = self._commits.commit_at_exit(
+                lambda: client.read(1, BUSY_POLL_MS / 1_000), self._shared.settings.close_timeout_ms
+            )
         self._finish(error)
+        self._ending.wait_until_closed()
 
     def refuse_letter(self, message: Any) -> None:
         """A message has come when the actor had exited, or an exit request that the shutdown had no time for. Any thread."""
@@ -333,8 +368,15 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_snapshot(self, message: TakeSnapshot) -> None:
         shared = self._shared
-        tracked = shared.tracker.snapshot() if shared.tracker is not None else {}
+        if shared.client is not None:
+            self._ends = shared.client.known_ends(shared.state.partitions)
+        message.reply.try_complete(self.look())
+
+    def look(self) -> dict[str, Any]:
+        """Return the snapshot. Any thread, for one who cannot wait: the actor waits in a rebalance, or for the broker."""
+        shared = self._shared
         client = shared.client
-        ends = client.known_ends(shared.state.partitions) if client is not None else {}
-        received = client.received() if client else Received()
-        message.reply.try_complete(snapshot(shared.state, tracked, ends, received, self._commits.committed))
+        if client is None:
+            return self._last_snapshot
+        tracked = shared.tracker.snapshot() if shared.tracker is not None else {}
+        return snapshot(shared.state, tracked, self._ends, client.received(), self._commits.committed)

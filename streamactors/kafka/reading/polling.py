@@ -18,6 +18,7 @@ from streamactors.kafka.client.runs import PollResult
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
+from streamactors.kafka.reading.commits import ConsumerCommits
 from streamactors.kafka.reading.shared import Shared
 
 IDLE_EVERY_MS = 500.0
@@ -58,6 +59,7 @@ class Polling:
         at_once: int,
         rebalances: Rebalances,
         bounded: BoundedRead,
+        commits: ConsumerCommits,
         cell: Callable[[], Any],
         when_stopping: Callable[[], None],
         rest: ConsumerRest | None = None,
@@ -66,6 +68,7 @@ class Polling:
         self._at_once = at_once
         self._rebalances = rebalances
         self._bounded = bounded
+        self._commits = commits
         self._cell = cell
         self._when_stopping = when_stopping
         self._rest = rest  # under a virtual clock
@@ -118,8 +121,15 @@ class Polling:
             if again and (moves or mailbox or not self._at_home):
                 self.soon()  # behind what waits, on the pool also behind the islands
                 return
-        if self._tick is None:
+        if self._commits.in_flight:
+            self.hear_commit()
+        elif self._tick is None:
             self.arm_tick(shared.settings.poll_interval_ms)
+
+    def hear_commit(self) -> None:
+        """A commit is in flight: poll for its answer."""
+        if not self._soon:
+            self.arm_tick(self._commits.poll_after_ms())
 
     def _settle(self, read: int) -> bool:
         """Choose where to poll next by what this poll has read: on the pool as long as there is a backlog. True: elsewhere."""

@@ -29,7 +29,7 @@ def snapshot(
     """Return the snapshot. `ends`: the offsets behind the last records, where they are known."""
     partitions = {
         str(key): _partition(state, partition, tracked.get(key), ends.get(key))
-        for key, partition in state.partitions.items()
+        for key, partition in list(state.partitions.items())  # another thread may look while the actor changes them
     }
     return _of(partitions, sum(state.demand.values()), state.counts, received, committed)
 

@@ -124,6 +124,7 @@ class ConsumerLink:
             when_closed=self.when_closed,
             **how,
         )
+        self.control.look = actor.look
         tell: Callable[[Any], None] = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
         return tell
 

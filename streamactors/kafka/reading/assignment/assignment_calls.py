@@ -106,7 +106,7 @@ class _Restricted:
         return None if found is None else found.position
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        if not self._now().commit(offsets, {}):
+        if not self._now().commit_and_wait(offsets):
             named = ", ".join(f"{key}@{offset}" for key, offset in offsets.items())
             raise CommitFailed(
                 f"{self._call}: {named} not committed: the group is being rebalanced; commit in on_revoked"

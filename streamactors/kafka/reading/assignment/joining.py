@@ -13,7 +13,7 @@ from typing import Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
-from streamactors.kafka.reading.commits import COMMIT_RETRY_MS, ConsumerCommits
+from streamactors.kafka.reading.commits import COMMIT_RETRY_MS, ConsumerCommits, Outcome
 from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -80,22 +80,28 @@ class Joining:
     def on_leave(self, message: Leave) -> None:
         """Commit the offsets of processed records, and stop reading the partitions."""
         shared, keys = self._shared, list(message.partitions)
-        client = shared.client
-        assert client is not None
+        assert shared.client is not None
         if not keys:
             message.reply.try_complete(None)
-            return
-        try:
+        elif self._commits.in_flight:
+            self._later(message)
+        else:
             left = {} if shared.tracker is None else shared.tracker.to_commit(keys)
-            if not self._commits.commit(left):
-                shared.call_later(COMMIT_RETRY_MS, lambda: shared.tell(message))
-                return
-            error: BaseException | None = None
-        except StreamActorsError as refused:
-            error = refused
+            self._commits.commit(left, lambda outcome: self._committed(message, outcome))
+
+    def _later(self, message: Leave) -> None:
+        self._shared.call_later(COMMIT_RETRY_MS, lambda: self._shared.tell(message))
+
+    def _committed(self, message: Leave, outcome: Outcome) -> None:
+        """The offsets of a source that leaves are committed, or are not."""
+        client, keys = self._shared.client, list(message.partitions)
+        if outcome is False:
+            self._later(message)
+            return
+        assert client is not None
         self._rebalances.on_revoked(keys, wait=False)
         client.assign_less(keys)
-        if error is None:
-            message.reply.try_complete(None)
+        if isinstance(outcome, BaseException):
+            message.reply.try_fail(outcome)
         else:
-            message.reply.try_fail(error)
+            message.reply.try_complete(None)

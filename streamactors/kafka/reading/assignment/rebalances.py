@@ -108,6 +108,7 @@ class Rebalances:
     def on_assigned(self, keys: list[TopicPartition]) -> None:
         shared = self._shared
         self.joined = True
+        self._commits.lost.clear()
         self.membership.changed()
         epoch = next_epoch()
         ends = self._bounded.ends_of(keys)
@@ -144,13 +145,14 @@ class Rebalances:
                     ", ".join(map(str, sorted(late))),
                     wait_ms,
                 )
-            if wait:
-                self._commits.commit(tracker.to_commit(keys))
+            if wait and not closing:
+                self._commits.commit_in_rebalance(keys)
         self._calls.revoked(gone, shared.client)
         self._end(gone)
 
     def on_lost(self, keys: list[TopicPartition]) -> None:
         shared = self._shared
+        self._commits.note_lost(keys)
         _log.warning("%s: lost %s", shared.settings.group_id, ", ".join(map(str, keys)))
         if shared.tracker is not None:
             shared.tracker.revoking(keys)
