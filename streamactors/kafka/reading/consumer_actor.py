@@ -225,7 +225,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._ending.try_to_stop()
 
     def _finish(self, error: BaseException | None) -> None:
-        """Leave the group and close the client, on the client's own thread; the actor stays until this and the run have ended."""
+        """Leave the group and close the client, on a thread of its own; the actor stays until this and the run have ended."""
         shared = self._shared
         for part in (self._polling, self._commits, self._rebalances, self._bounded):
             part.cancel()
