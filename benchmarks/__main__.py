@@ -17,6 +17,8 @@ from typing import Any
 
 import benchmarks
 from benchmarks.report import load, save, write_page
+from streamactors.actors.dispatching.spinning import forget_spins, spins
+from streamactors.gauges import forget_overfull, overfull
 
 
 def names() -> list[str]:
@@ -57,6 +59,12 @@ def main(wanted: list[str]) -> int:
             continue
         except Exception:  # hours may have passed, and the others have peers of their own
             traceback.print_exc()
+            failed.append(name)
+            continue
+        if faults := [*map(str, spins()), *map(str, overfull())]:
+            print(f"figures of {name} are not kept, because of a fault: {'; '.join(faults)}", file=sys.stderr)
+            forget_spins()
+            forget_overfull()
             failed.append(name)
             continue
         if not rows:

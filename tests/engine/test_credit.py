@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from streamactors.engine.island import credit
 from streamactors.engine.island.credit import LARGEST_WINDOW, CreditWindow
+from streamactors.gauges import Gauge, forget_overfull, live_gauges, overfull
 
 
 class Machine:
@@ -85,3 +86,26 @@ def test_the_window_shrinks_when_the_receiver_turns_slow(monkeypatch):
         machine.send(LARGEST_WINDOW)
         machine.take(1, each_s=0.01)
     assert machine.window.size <= 100
+
+
+@pytest.mark.parametrize("buffer", [1, 16, None])
+def test_a_boundary_before_a_slow_reader_fills_up_and_holds_no_more_than_its_bound(buffer: int | None) -> None:
+    from streamactors import Sink, Source
+
+    def gauges() -> list[Gauge]:
+        return [gauge for gauge in live_gauges() if gauge.name.startswith("an asynchronous boundary")]
+
+    before = set(map(id, gauges()))
+    done = Source.range(0, 20_000).async_boundary(buffer=buffer).map_concat(lambda n: [n] * 3).run_with(Sink.count())
+    (gauge,) = [gauge for gauge in gauges() if id(gauge) not in before]
+    assert done.result(60) == 60_000
+    assert gauge.bound == (buffer or LARGEST_WINDOW)
+    assert 0 < gauge.highest <= gauge.bound
+
+
+@pytest.mark.expects_log("a buffer holds more than it may")
+def test_a_receiver_that_holds_more_than_its_window_is_reported() -> None:
+    forget_overfull()
+    CreditWindow(4, "a boundary of this test").holds(5)
+    assert [each.name for each in overfull()] == ["a boundary of this test: elements that wait for the receiver"]
+    forget_overfull()

@@ -5,10 +5,11 @@ A machine that runs other tests may delay any thread for seconds, so a closing i
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -47,12 +48,28 @@ CLOSINGS: Final[list[tuple[str, str, str, Callable[..., float | None]]]] = [
 """Module, class, method, and where its limit is declared."""
 
 
-class ClosingWatch:
-    """Measures the calls of CLOSINGS."""
+CONSUMER: Final = "streamactors.kafka.reading.ending"
 
-    def __init__(self) -> None:
+
+class _Open(NamedTuple):
+    """A closing that has begun."""
+
+    name: str
+    limit_s: float
+    began_s: float
+    closed: Any  # a future
+
+
+class ClosingWatch:
+    """Measures the calls of CLOSINGS, and every consumer from the end of its stream until it has closed."""
+
+    def __init__(self, grace_s: float = GRACE_S) -> None:
+        self.grace_s = grace_s
+        self._lock = threading.RLock()
         self._late: list[str] = []
         self._waiting = list(CLOSINGS)
+        self._knows_consumers = False
+        self._open: list[_Open] = []
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Measure the closings of the modules that are imported by now. Cheap, so it is called before every test."""
@@ -62,10 +79,40 @@ class ClosingWatch:
                 owner = getattr(sys.modules[module], kind)
                 patch.setattr(owner, method, self.measured(f"{kind}.{method}", getattr(owner, method), limit))
                 self._waiting.remove(closing)
+        if CONSUMER in sys.modules and not self._knows_consumers:
+            self._knows_consumers = True
+            ending = sys.modules[CONSUMER].Ending
+            patch.setattr(ending, "begin", self._consumer_ends(ending.begin))
 
-    def measured(
-        self, name: str, close: Callable[..., Any], limit: Callable[..., float | None], grace_s: float = GRACE_S
-    ) -> Callable[..., Any]:
+    def _consumer_ends(self, begin: Callable[..., None]) -> Callable[..., None]:
+        @wraps(begin)
+        def begins(ending: Any, *arguments: Any, **named: Any) -> None:
+            settings = ending._shared.settings
+            limit_s = (settings.commit_timeout_ms + settings.close_timeout_ms) / 1_000
+            self._opened(_Open(f"the consumer of group {settings.group_id}", limit_s, time.monotonic(), ending._ended))
+            begin(ending, *arguments, **named)
+
+        return begins
+
+    def _opened(self, closing: _Open) -> None:
+        def closed(_: Any) -> None:
+            self._look(closing)
+
+        self._open.append(closing)
+        closing.closed.add_done_callback(closed)
+
+    def _look(self, closing: _Open) -> None:
+        took_s = time.monotonic() - closing.began_s
+        late = took_s > closing.limit_s + self.grace_s
+        with self._lock:
+            if closing not in self._open or not (late or closing.closed.done()):
+                return
+            self._open.remove(closing)
+            if late:
+                verb = "closed" if closing.closed.done() else "has not closed"
+                self._late.append(f"{closing.name} {verb} after {took_s:.1f} s, and its limit is {closing.limit_s:g} s")
+
+    def measured(self, name: str, close: Callable[..., Any], limit: Callable[..., float | None]) -> Callable[..., Any]:
         """Return `close` with a look at the clock around it."""
 
         @wraps(close)
@@ -76,12 +123,14 @@ class ClosingWatch:
             finally:
                 took_s = time.monotonic() - began_s
                 limit_s = limit(arguments, named)
-                if limit_s is not None and took_s > limit_s + grace_s:
+                if limit_s is not None and took_s > limit_s + self.grace_s:
                     self._late.append(f"{name} took {took_s:.1f} s, and its limit is {limit_s:g} s")
 
         return closing
 
     def take(self) -> list[str]:
-        """Return a sentence for each closing that was late, since the last call."""
+        """Return a sentence for each closing that was late, or is late now, since the last call."""
+        for closing in tuple(self._open):
+            self._look(closing)
         late, self._late = self._late, []
         return late

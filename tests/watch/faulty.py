@@ -88,5 +88,16 @@ def test_kills_a_process_and_starts_one_that_fails() -> None:
     assert subprocess.run([sys.executable, "-c", "raise SystemExit(3)"]).returncode == 3
 
 
+@pytest.mark.expects_crash
+def test_starts_a_process_that_is_meant_to_crash() -> None:
+    subprocess.run([sys.executable, "-c", "import os; os.abort()"], check=False)
+
+
+@pytest.mark.expects_log("a disk is full", again=True)
+def test_warns_often_as_expected() -> None:
+    for _ in range(50):
+        _log.warning("a disk is full")
+
+
 def test_is_quiet() -> None:
     assert os.getpid()

@@ -1,7 +1,9 @@
 """What the product logs at WARNING or above: each test says what it expects, and no cause is logged twice in a second.
 
 A record is expected if the test read its `caplog` afterwards, if a marker `expects_log("part of the message")` of the test, its class or its
-module names a part of it, or if `expected.txt` names a part of it, or its template, for the test's file. That list only shrinks."""
+module names a part of it, or if `expected.txt` names a part of it, or its template, for the test's file. With `again=True`, or `again: ` in
+the list, it may come more often than once a second: a test that runs many streams one after the other does in a second what takes a day.
+The list only shrinks."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,22 +97,42 @@ def text_of(record: logging.LogRecord) -> str:
         return f"{record.msg!r} cannot be formatted: {error}"
 
 
-def unexpected(seen: Iterable[Seen], parts: Iterable[str]) -> list[str]:
-    """Return a sentence for each record that neither contains one of the parts nor has it as its template."""
-    wanted = tuple(parts)
-    return [
-        f"logged, and not expected: {each}"
-        for each in seen
-        if not any(part in each.message or part == each.template for part in wanted)
-    ]
+@dataclass(frozen=True)
+class Expected:
+    """Parts of messages, or whole templates: what may be logged, and what may be logged again at once."""
+
+    parts: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+
+    def __add__(self, other: Expected) -> Expected:
+        return Expected(self.parts + other.parts, self.again + other.again)
+
+    def has(self, seen: Seen) -> bool:
+        """Whether the record may be logged."""
+        return _fits(seen, self.parts) or self.has_again(seen)
+
+    def has_again(self, seen: Seen) -> bool:
+        """Whether the record may be logged more than once a second."""
+        return _fits(seen, self.again)
 
 
-def repeated(seen: Iterable[Seen]) -> list[str]:
+def _fits(seen: Seen, parts: tuple[str, ...]) -> bool:
+    return any(part in seen.message or part == seen.template for part in parts)
+
+
+def unexpected(seen: Iterable[Seen], expected: Expected) -> list[str]:
+    """Return a sentence for each record that is not expected."""
+    return [f"logged, and not expected: {each}" for each in seen if not expected.has(each)]
+
+
+def repeated(seen: Iterable[Seen], expected: Expected = Expected()) -> list[str]:
     """Return a sentence for each message that came again within a second, and for each flood of messages that differ in numbers only."""
     last: dict[tuple[str, str, str], float] = {}
     found: dict[tuple[str, str, str], str] = {}
     floods: dict[tuple[str, str, str], deque[float]] = defaultdict(lambda: deque(maxlen=FLOOD))
     for each in sorted(seen, key=lambda each: each.at_s):
+        if expected.has_again(each):
+            continue
         cause = (each.logger, each.message, each.process)
         before = last.get(cause)
         last[cause] = each.at_s
@@ -123,11 +146,20 @@ def repeated(seen: Iterable[Seen]) -> list[str]:
     return list(found.values())
 
 
-def expected_of_files(path: Path = EXPECTED) -> dict[str, list[str]]:
-    """Return the parts of messages by test file. A line is `file: part`."""
-    parts: dict[str, list[str]] = {}
+def expected_by(markers: Iterable[pytest.Mark]) -> Expected:
+    """Return what markers `expects_log` name."""
+    found = Expected()
+    for marker in markers:
+        found += Expected((), marker.args) if marker.kwargs.get("again") else Expected(marker.args)
+    return found
+
+
+def expected_of_files(path: Path = EXPECTED) -> dict[str, Expected]:
+    """Return what the tests of a file may log. A line of the list is `file: part` or `file: again: part`."""
+    found: dict[str, Expected] = defaultdict(Expected)
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
             file, _, part = line.partition(": ")
-            parts.setdefault(file, []).append(part)
-    return parts
+            often = part.removeprefix("again: ")
+            found[file] += Expected((part,)) if often == part else Expected((), (often,))
+    return dict(found)

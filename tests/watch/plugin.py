@@ -14,7 +14,7 @@ import pytest
 from streamactors.actors.dispatching.spinning import forget_spins, spins
 from streamactors.gauges import forget_overfull, overfull
 from tests.watch.closings import ClosingWatch
-from tests.watch.logs import LogWatch, expected_of_files, repeated, unexpected
+from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, unexpected
 from tests.watch.processes import ProcessWatch
 
 
@@ -57,7 +57,11 @@ class Watch:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         result = yield
-        found = self.take(self._expected_by(item))
+        of_file = self._of_files.get(item.nodeid.partition("::")[0], Expected())
+        found = self.take(
+            expected_by(item.iter_markers("expects_log")) + of_file,
+            may_crash=item.get_closest_marker("expects_crash") is not None,
+        )
         if found:
             if self._report is None:
                 raise Watched("the watch found:\n" + "\n".join(found))
@@ -65,11 +69,7 @@ class Watch:
                 report.write(json.dumps([item.nodeid, found, self.templates]) + "\n")
         return result
 
-    def _expected_by(self, item: pytest.Item) -> list[str]:
-        marked = [part for marker in item.iter_markers("expects_log") for part in marker.args]
-        return marked + self._of_files.get(item.nodeid.partition("::")[0], [])
-
-    def take(self, expected: list[str]) -> list[str]:
+    def take(self, expected: Expected, *, may_crash: bool = False) -> list[str]:
         """Return a sentence for each fault since the last call."""
         unread, seen = self.logs.take()
         of_processes, crashes = self.processes.take()
@@ -78,10 +78,10 @@ class Watch:
         forget_spins()
         forget_overfull()
         found += [f"closes late: {late}" for late in self.closings.take()]
-        found += crashes
+        found += [] if may_crash else crashes
         self.templates = sorted({each.template for each in [*unread, *of_processes]})
         if not self._looks_at_logs:
             return found
         found += unexpected([*unread, *of_processes], expected)
-        found += repeated([*seen, *of_processes])
+        found += repeated([*seen, *of_processes], expected)
         return found

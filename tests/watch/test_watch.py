@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from streamactors.actors.futures import StreamFuture
+from streamactors.kafka.reading.ending import Ending
 from tests.watch.closings import CLOSINGS, ClosingWatch
-from tests.watch.logs import EXPECTED, Seen, expected_of_files, repeated, unexpected
+from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, unexpected
 from tests.watch.processes import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +24,7 @@ from tests.watch.plugin import Watch
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "expects_log(*parts): what the test may log")
+    config.addinivalue_line("markers", "expects_crash: a process is meant to crash")
     config.pluginmanager.register(Watch(), "watch")
 """
 
@@ -39,6 +43,8 @@ CLEAN = {
     "test_warns_as_expected",
     "test_reads_what_it_warned_of",
     "test_kills_a_process_and_starts_one_that_fails",
+    "test_starts_a_process_that_is_meant_to_crash",
+    "test_warns_often_as_expected",
     "test_is_quiet",
 }
 
@@ -83,16 +89,33 @@ def test_what_a_test_expects_or_does_to_its_own_processes_is_no_fault(report: st
 
 
 def test_a_closing_beyond_its_limit_is_named_with_both_times() -> None:
-    watch = ClosingWatch()
-    late = watch.measured("Cluster.close", lambda: None, lambda arguments, named: -1.0, grace_s=0.5)
+    watch = ClosingWatch(grace_s=0.5)
+    late = watch.measured("Cluster.close", lambda: None, lambda arguments, named: -1.0)
     late()
     assert [found.partition(" took ")[0] for found in watch.take()] == ["Cluster.close"]
     assert watch.take() == []
 
 
 def test_a_closing_without_a_limit_may_take_its_time() -> None:
-    watch = ClosingWatch()
-    watch.measured("drain", lambda: None, lambda arguments, named: None, grace_s=-1.0)()
+    watch = ClosingWatch(grace_s=-1.0)
+    watch.measured("drain", lambda: None, lambda arguments, named: None)()
+    assert watch.take() == []
+
+
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_consumer_that_closes_late_or_not_at_all_is_named(closes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SimpleNamespace(commit_timeout_ms=3_000, close_timeout_ms=2_000, group_id="orders")
+    shared = SimpleNamespace(settings=settings)
+    monkeypatch.setattr(Ending, "begin", lambda ending, message: None)
+    watch = ClosingWatch(grace_s=-6.0)
+    watch.install(monkeypatch)
+    ended: StreamFuture[None] = StreamFuture("the end")
+    Ending(shared, None, ended, lambda error: None, lambda ms: None).begin(None)  # type: ignore[arg-type, call-arg]
+    if closes:
+        ended.try_complete(None)
+    (late,) = watch.take()
+    assert late.startswith("the consumer of group orders " + ("closed after" if closes else "has not closed after"))
+    assert late.endswith("its limit is 5 s")
     assert watch.take() == []
 
 
@@ -111,13 +134,16 @@ def test_a_message_may_come_again_after_a_second_and_another_message_at_once() -
         return Seen("streamactors.x", "WARNING", message, message, at_s)
 
     assert repeated([seen("a", 0.0), seen("b", 0.1), seen("a", 1.0)]) == []
-    assert len(repeated([seen("a", 0.0), seen("a", 0.9), seen("a", 0.95)])) == 1
+    often = [seen("a", 0.0), seen("a", 0.9), seen("a", 0.95)]
+    assert len(repeated(often)) == len(repeated(often, Expected(("a",)))) == 1
+    assert repeated(often, Expected((), ("a",))) == []
 
 
 def test_a_record_is_expected_by_a_part_of_its_message_or_by_its_template() -> None:
     record = Seen("streamactors.x", "WARNING", "%s failed: %s", "child failed: ValueError", 0.0)
-    assert unexpected([record], ["child failed"]) == unexpected([record], ["%s failed: %s"]) == []
-    assert unexpected([record], ["parent failed"]) == [
+    for part in ("child failed", "%s failed: %s"):
+        assert unexpected([record], Expected((part,))) == unexpected([record], Expected((), (part,))) == []
+    assert unexpected([record], Expected(("parent failed",))) == [
         "logged, and not expected: WARNING streamactors.x: child failed: ValueError"
     ]
 

@@ -31,6 +31,7 @@ from streamactors.broker.network.tls.tls_handshakes import TlsHandshakes
 from streamactors.broker.quotas.connection_rates import ConnectionRates
 from streamactors.broker.security.principal import principal_of
 from streamactors.broker.security.sasl.mechanism import MAX_TOKEN_BYTES
+from streamactors.gauges import Gauge
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -55,6 +56,8 @@ class Processor:
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self.in_flight_bytes = 0
         self.pool = BufferPool(limits.max_receive_bytes)
+        most_received = 2 * limits.max_receive_bytes + limits.max_request_bytes + _SCRATCH_BYTES
+        self._received = Gauge(f"{dispatcher.name}: partly received requests", most_received, "bytes")
         self.foreigners = Foreigners(dispatcher.clock.now_ms)
         self.handshakes = TlsHandshakes(dispatcher, self.foreigners, self._serve_new)
         self._dispatcher = dispatcher
@@ -233,6 +236,7 @@ class Processor:
 
     def _after_parking(self, connection: Connection) -> None:
         """Enforce the budget after a change of buffers, and wake connections that wait for a buffer."""
+        self._received.reached(self.pool.in_use)
         while self.pool.overdrawn and self._evict(connection):
             pass
         if self._waiting_for_buffers:

@@ -158,7 +158,7 @@ class BoundaryInLogic(Logic):
     peer: BoundaryOutLogic
 
     def __init__(self, buffer: int | None) -> None:
-        self.window = CreditWindow(buffer)
+        self.window = CreditWindow(buffer, "an asynchronous boundary")
         self.held = 0
         self._items: deque[Any] = deque()
         self._completing = False
@@ -188,6 +188,7 @@ class BoundaryInLogic(Logic):
                 self._took(n)
             else:
                 self.held += n
+                self.window.holds(self.held)
                 items.append(chunk)
         if mark is not None:
             if items:

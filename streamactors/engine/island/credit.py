@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import Final
 
 from streamactors.engine.island.pace import AHEAD_S, FIRST_WINDOW
+from streamactors.gauges import Gauge
 
 LARGEST_WINDOW: Final = 4_096
 
@@ -17,15 +18,20 @@ class CreditWindow:
     elements leave quickly, and holds about half a second of the receiver's work when they do not.
     Owner: the receiver, one thread at a time."""
 
-    __slots__ = ("_fixed", "_since_s", "_starved", "_taken", "outstanding", "size")
+    __slots__ = ("_fixed", "_gauge", "_since_s", "_starved", "_taken", "outstanding", "size")
 
-    def __init__(self, fixed: int | None) -> None:
+    def __init__(self, fixed: int | None, name: str = "a credit window") -> None:
         self._fixed = fixed is not None
         self.size = fixed or FIRST_WINDOW
         self.outstanding = self.size  # elements that may still be sent, are on their way, or are held by the receiver
         self._taken = 0
         self._since_s = perf_counter()
         self._starved = True  # the receiver has held nothing since the window was resized
+        self._gauge = Gauge(f"{name}: elements that wait for the receiver", bound=fixed or LARGEST_WINDOW)
+
+    def holds(self, n: int) -> None:
+        """The receiver holds `n` elements, which it has not passed on yet."""
+        self._gauge.reached(n)
 
     def taken(self, n: int, empty: bool) -> int:
         """The receiver has passed on `n` elements; `empty`: it holds no others. Return the credits to grant now, often 0.

@@ -20,6 +20,7 @@ class Dispatcher:
     """Runs what it is given when the test says so."""
 
     def __init__(self) -> None:
+        self.name = "by hand"
         self.now_ms = 10_000.0
         self.clock = SimpleNamespace(now_ms=lambda: self.now_ms)
         self.soon: list[Any] = []

@@ -102,6 +102,7 @@ def test_a_stage_with_a_memory_is_not_started_again(system, tmp_path):
         run(system, killer, Grouped(10), on_done=lambda _: None)
 
 
+@pytest.mark.expects_crash
 def test_elements_that_always_kill_their_process_fail_the_stream(system, monkeypatch):
     monkeypatch.setattr("streamactors.engine.workers.remote_island._BACKOFF_MS", 1.0)
     poison = Map(lambda x: x if x != 1_000 else ctypes.string_at(0))
