@@ -282,6 +282,10 @@ class StorageError(BrokerError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class StorageShortage(StorageError):
+    """No descriptor is free, or the disk is full. Nothing has changed, and the same call can succeed later."""
+
+
 class InvalidRequest(BrokerError):
     """The request contradicts itself."""
 

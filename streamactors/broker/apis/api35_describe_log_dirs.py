@@ -1,7 +1,8 @@
 """DescribeLogDirs: the data folders, their free space and the size of every partition in them.
 
 Versions: 1-4 (2 flexible, 3 error code, 4 total and usable bytes).   Authorised: DESCRIBE CLUSTER.
-Errors: KAFKA_STORAGE_ERROR (a folder has failed).   Differs from Apache Kafka: nothing."""
+Errors: KAFKA_STORAGE_ERROR (a folder has failed, or is short of space or descriptors).   Differs from Apache Kafka: a folder that is full
+is described with its partitions, because they can be read."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def _folder(folder: DataFolder, topics: Mapping[str, list[dict[str, Any]]]) -> d
     except OSError:
         return broken
     return {
-        "error_code": ErrorCode.NONE,
+        "error_code": ErrorCode.NONE if folder.shortage is None else ErrorCode.KAFKA_STORAGE_ERROR,
         "log_dir": str(path),
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": space.f_blocks * space.f_frsize,

@@ -17,6 +17,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, f
 from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.registration import new_topic_id, own_registration
 from streamactors.broker.controller.self_registration import SelfRegistration
-from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError, StorageShortage
 from streamactors.broker.helpers import HelperOutcome, call_on
 from streamactors.broker.metadata.delta import ImageDelta, apply_records
 from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
@@ -191,7 +192,11 @@ class Controller:
         """Move the leaderships of this broker to others, before it stops and its cluster has no controller. Blocks."""
         if self.broken:
             return  # it can write nothing any more
-        call_on(self._dispatcher, lambda: self._in_turn(self._leave))
+        try:
+            call_on(self._dispatcher, lambda: self._in_turn(self._leave))
+        except StorageError as error:
+            _log.warning("the leaderships of this broker stay with it: %s", error)
+            return
         give_up = time.monotonic() + LEAVE_WITHIN_S
         while not call_on(self._dispatcher, self._known_to_all) and time.monotonic() < give_up:
             time.sleep(LEAVE_POLL_S)
@@ -343,6 +348,9 @@ class Controller:
         except StorageError as error:
             if self._change is None:
                 raise  # the change is committed, and the broker cannot follow it
+            if isinstance(error, StorageShortage):  # nothing is on the disk, and the client may ask again
+                self._drop(self._change)
+                raise
             # The records may or may not be on disk, so no later command may follow them. A restart reads the disk.
             self._drop(self._change)
             if self._broken is None:
@@ -393,11 +401,12 @@ class Controller:
                 self._refuse(change.command, change.reply, Outcome(code, str(error)))
 
     def _prepared_to_publish(self, delta: ImageDelta, outcome: HelperOutcome[list[tuple[str, int]]]) -> None:
-        if isinstance(outcome.error, BrokerError):
+        if isinstance(outcome.error, BrokerError) and not isinstance(outcome.error, StorageShortage):
             assert self._quorum is not None
             self._quorum.halt(outcome.error)
             return
-        outcome.get()
+        if not isinstance(outcome.error, StorageShortage):
+            outcome.get()
         self._on_data_plane(delta)
         self._snapshot()
 
@@ -442,7 +451,8 @@ class Controller:
             if self._is_long(delta):
                 self._prepare(delta, partial(self._prepared_to_publish, delta))
                 return
-            self._publisher.prepare(delta)
+            with suppress(StorageShortage):  # partitions without a folder get it when they are applied, or later
+                self._publisher.prepare(delta)
             self._on_data_plane(delta)
             self._snapshot()
         if quorum.leads and not self._active:
@@ -505,7 +515,11 @@ class Controller:
         assert quorum is not None
         self._active = True
         if metadata.in_transaction:
-            quorum.append([AbortTransaction("the controller that began it has stopped")])
+            try:
+                quorum.append([AbortTransaction("the controller that began it has stopped")])
+            except StorageShortage:
+                self._active = False
+                raise
         if self._on_leader is not None and METADATA_VERSION not in self._newest.features:
             first = first_features(metadata.bootstrap(), self._node.config.min_insync_replicas)
             self._turns.appendleft(lambda: self.write(Plan(first, None), lambda _: None))

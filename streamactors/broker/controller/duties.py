@@ -21,7 +21,7 @@ from streamactors.broker.controller.metadata_feed import AskQuorum, Replica
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.plan_partitions import allows_unclean, balance_leaders
 from streamactors.broker.controller.sessions_state import Sessions
-from streamactors.broker.errors import BrokerError
+from streamactors.broker.errors import BrokerError, StorageShortage
 from streamactors.broker.metadata.metadata_record import BrokerRegistration, NoOp
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
@@ -177,6 +177,8 @@ class Duties:
         try:
             self._fence_the_silent()
             self._balance_leaders()
+        except StorageShortage:
+            pass  # the data folder has said so; the next check tries again
         except BrokerError as error:
             _log.warning("a change of sessions or leaders cannot be written: %s", error)  # the next check tries again
         wait_ms, end_ms = self._check_ms, self._sessions.next_end_ms
@@ -204,6 +206,8 @@ class Duties:
         if not self._controller.writing and self._metadata.end_offset == end_offset:
             try:
                 self._controller.write(Plan([NoOp()], None), lambda _: None)
+            except StorageShortage:
+                pass  # the next look tries again
             except BrokerError as error:
                 _log.warning("no no-op record is written any more: %s", error)
                 return

@@ -10,10 +10,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Final
 
-from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
+from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError, StorageShortage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.shortage import passes
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records
@@ -82,8 +83,11 @@ class MetadataLog:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """Return whole batches from the one with `offset` on, at least one. Raises BrokerError."""
-        with self._log.read(offset, max_bytes, self._log.end_offset) as found:
-            return found.read()
+        try:
+            with self._log.read(offset, max_bytes, self._log.end_offset) as found:
+                return found.read()
+        except OSError as error:
+            raise disk_error(self._log, error, f"{self._log.directory} cannot be read") from error
 
     # --- the voters ---
 
@@ -143,7 +147,7 @@ class MetadataLog:
             size = file.size()
             return size, file.read_at(MAX_PIECE_BYTES, position) if position < size else b""
         except OSError as error:
-            raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise disk_error(self._log, error, f"{path} cannot be read") from error
         finally:
             file.close()
 
@@ -164,6 +168,8 @@ class MetadataLog:
             for at, records, last_offset in batches:  # noqa: B007 - the error below names it
                 loader.replay(records, last_offset)
         except (CorruptRecord, BrokerError, OSError) as error:
+            if isinstance(error, OSError) and passes(error):
+                raise disk_error(self._log, error, f"{self._log.directory} cannot be read") from error
             raise BrokerStartError(
                 f"the metadata log is damaged at record {at} ({error}); restore {METADATA_TOPIC}-0 from a copy, "
                 "or start with another --data folder"
@@ -280,8 +286,7 @@ class MetadataLog:
         try:
             write_election(self._log.disk, self._log.directory, election)
         except OSError as error:
-            path = self._log.directory / VOTE_FILE
-            raise StorageError(f"{path} cannot be written: {error.strerror or error}") from error
+            raise disk_error(self._log, error, f"{self._log.directory / VOTE_FILE} cannot be written") from error
 
     # --- snapshots ---
 
@@ -329,7 +334,7 @@ def write_snapshot(
             if older < offset:
                 log.disk.remove(log.directory / name)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        raise disk_error(log, error, f"cannot write {path}") from error
     log.roll(now_ms)
     log.flush()  # the new segment must be on disk before the old ones are deleted
     log.trim.advance_log_start(offset, now_ms)
@@ -346,7 +351,7 @@ def install_snapshot(log: PartitionLog, epoch: int, end_offset: int, content: by
             if older < end_offset:
                 log.disk.remove(log.directory / name)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
+        raise disk_error(log, error, f"cannot write {path}") from error
 
 
 def newest_snapshot(log: PartitionLog) -> EpochEnd | None:
@@ -380,3 +385,9 @@ def truncate_log(log: PartitionLog, offset: int, now_ms: int) -> None:
     """Remove the records and epochs from an offset on, but not the epoch of the newest snapshot. Raises StorageError."""
     log.truncation.truncate_to(offset, now_ms)
     begin_behind_snapshot(log, now_ms)
+
+
+def disk_error(log: PartitionLog, error: OSError, what: str) -> StorageError:
+    """Return the error to raise for a file beside the metadata log. Its data folder hears of it."""
+    kind = StorageShortage if passes(log.folder.note(error)) else StorageError
+    return kind(f"{what}: {error.strerror or error}")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.http.door import HttpDoor
+from streamactors.broker.launch.descriptor_limit import raise_descriptor_limit
 from streamactors.broker.launch.startup import Assembled
 from streamactors.collector import collect_seldom
 
@@ -48,6 +49,7 @@ def run(
         _on_signals(stop, undo)  # before the slow import: an early signal must leave no folder behind
         if parent_pipe is not None:
             _watch_parent(parent_pipe, stop, serving, on_line)
+        raise_descriptor_limit()
         from streamactors.broker.server.server import Broker  # after the options have been checked
 
         if stop.is_set():

@@ -43,11 +43,11 @@ class LogFile:
     def _open(self) -> int:
         read_only = False
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            fd = self._open_files.open(self.path, os.O_RDWR)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
                 raise
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)  # Reads still work.
+            fd = self._open_files.open(self.path, os.O_RDONLY)  # Reads still work.
             read_only = True
         with _holds_lock:
             if self._fd >= 0:  # A holder without the log's lock opened the file at the same time.
@@ -153,7 +153,7 @@ class Disk:
 
     def create(self, path: Path) -> LogFile:
         """Return a new, empty file. An existing file is emptied."""
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        os.close(self.open_files.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
         return self.file(path)
 
     def file(self, path: Path) -> LogFile:
@@ -202,7 +202,7 @@ class Disk:
 
     def sync_directory(self, path: Path) -> None:
         """Return when the folder's entries (files created, renamed, removed) are on the disk."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self.open_files.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
         finally:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.errors import ErrorCode, StorageShortage
 from streamactors.broker.log import logger
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.log.partition.log_core import LogCore
@@ -202,8 +202,8 @@ class Flusher:
                     outcomes = self._finish_waiting()
                     self._expect(len(outcomes), begun)
                 else:
-                    self._flush.fail(ticket, failure, self._pool.clock_ms())
-                    outcomes = self._fail_waiting()
+                    why = self._flush.fail(ticket, failure, self._pool.clock_ms())
+                    outcomes = self._fail_waiting(are_kept=isinstance(why, StorageShortage))
                     self._expected = self._away = 0
                     self._wanted = False
                 self._scheduled = more = bool(self._waiting) or self._wanted
@@ -253,13 +253,13 @@ class Flusher:
         self._waiting = still
         return outcomes
 
-    def _fail_waiting(self) -> list[Flushed]:
-        """Remove and return all waiting appends: the failed flush removed their records."""
+    def _fail_waiting(self, *, are_kept: bool) -> list[Flushed]:
+        """Remove and return all waiting appends. The failed flush removed their records, unless they `are_kept` for the next one."""
         outcomes: list[Flushed] = []
         failed: set[int] = set()
         for waiting in self._waiting:
             producer_id = waiting.result.producer_id
-            if producer_id >= 0 and producer_id in failed:
+            if producer_id >= 0 and producer_id in failed and not are_kept:
                 outcomes.append((waiting.done, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
             else:
                 failed.add(producer_id)

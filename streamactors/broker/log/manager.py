@@ -6,7 +6,6 @@ runs them on threads of their own. Source: Kafka's LogManager.
 
 from __future__ import annotations
 
-import errno
 import threading
 import uuid
 from collections import Counter
@@ -14,9 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
 
-from streamactors.broker.errors import BrokerStartError, StorageError
+from streamactors.broker.errors import BrokerStartError, StorageError, StorageShortage
 from streamactors.broker.log import logger
 from streamactors.broker.log.cleaning.cleaner import Cleaner
 from streamactors.broker.log.config import LogConfig, ManagerConfig
@@ -28,13 +26,9 @@ from streamactors.broker.log.folders.folder_names import deleted_name
 from streamactors.broker.log.folders.future_log import FutureLog
 from streamactors.broker.log.folders.meta_properties import MetaProperties
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.shortage import FULL_ERRORS, NAMES_TAKEN, passes
 from streamactors.broker.log.start import Key, LogStart
 from streamactors.broker.log.upkeep import Upkeep
-
-FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-HARMLESS_ERRORS: Final = frozenset({*FULL_ERRORS, errno.EMFILE, errno.ENFILE, errno.EEXIST, errno.ENOTEMPTY, None})
-"""Errors of a full disk, of a process with too many open files, and of a name that is taken. The log refuses appends, but its folder has
-not failed."""
 
 
 class LogManager:
@@ -77,11 +71,13 @@ class LogManager:
         """Whether an error of a disk takes the whole folder out of use."""
         self.on_folder_failed: Callable[[DataFolder], object] = lambda folder: None
         """Hears of a folder that has failed, on any thread, under the lock of a log; it must not wait."""
+        self.on_shortage: Callable[[DataFolder], object] = lambda folder: None
+        """Hears that descriptors or space are short in a folder, likewise. `probe` tells when they are there again."""
         self._failing = threading.Lock()
         self.broker_epoch = -1
         """Written at a clean stop: the epoch under which this broker left its cluster in order."""
         self.cleaner = Cleaner(self.logs, self.folders.all, dedupe_bytes=self.config.dedupe_bytes)
-        self._upkeep = Upkeep(self.logs, self.remove_deleted, self.folders.all, self.config)
+        self._upkeep = Upkeep(self.logs, self.remove_deleted, self.folders.all, self.config, self.failed)
 
     def configure(self, config: ManagerConfig) -> None:
         """Apply the dynamic settings: memory of the cleaner, and expiration of producers. Intervals do not change."""
@@ -127,14 +123,21 @@ class LogManager:
             raise BrokerStartError(str(error)) from error
         self._open = True
 
+    def log_room(self) -> int:
+        """Return how many more log files may be open."""
+        return self._disk.open_files.room
+
     def _watch(self, log: PartitionLog, folder: DataFolder) -> None:
-        """Have the folder of a log fail with it, if the broker can go on without the folder, or must end."""
-        if self.watched:
-            log.folder.failed = partial(self.failed, folder)
+        """Have the folder of a log hear of its errors."""
+        log.folder.failed = partial(self.failed, folder)
 
     def failed(self, folder: DataFolder, error: OSError) -> bool:
-        """Note an error of a folder's disk. Return whether the folder has failed. On any thread."""
-        if not self.watched or error.errno in HARMLESS_ERRORS:
+        """Note an error of a folder's disk. Return whether the folder has failed: the broker goes on without it, or ends. On any thread."""
+        if passes(error):
+            if folder.runs_short(error):
+                self.on_shortage(folder)
+            return False
+        if not self.watched or error.errno in NAMES_TAKEN:
             return False
         with self._failing:
             if folder.failure is not None:
@@ -230,6 +233,7 @@ class LogManager:
             path = folder.path / f"{topic}-{partition}"
             is_new = False
             try:
+                self._remove_leftover(path)
                 is_new = not self._disk.exists(path)
                 self._upkeep.begin_anew(folder, topic, partition)
                 log = PartitionLog.create(
@@ -255,12 +259,21 @@ class LogManager:
                 else:
                     another = has_failed and folder is not self.folders.first
                 if not another:
-                    raise StorageError(f"cannot create {path}: {error.strerror or error}") from error
+                    kind = StorageShortage if passes(error) else StorageError
+                    raise kind(f"cannot create {path}: {error.strerror or error}") from error
         self._watch(log, folder)
         with self._logs_lock:
             self._logs[topic, partition] = log
             self._counts[folder.path] += 1
         return log
+
+    def _remove_leftover(self, path: Path) -> None:
+        """Remove the folder of a deleted log that could not be renamed. Raises OSError."""
+        with self._logs_lock:
+            left = [entry for entry in self._gone if entry[1] == path]
+            self._gone = [entry for entry in self._gone if entry[1] != path]
+        if left:
+            self._disk.remove_directory(path)
 
     def _works(self, log: PartitionLog) -> bool:
         folder = self.folders.of_path(log.directory.parent)
@@ -320,6 +333,8 @@ class LogManager:
                 return
             log.delete(renamed)
         except OSError as error:
+            with self._logs_lock:
+                self._gone.append((self._clock_ms(), log.directory))
             raise StorageError(f"cannot delete {log.directory}: {error.strerror or error}") from error
         finally:
             self.cleaner.forget(topic, partition)
@@ -335,7 +350,9 @@ class LogManager:
         return self._upkeep.tick(now_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove the folders of deleted logs whose delay is over, or all without a time. The next start removes what cannot be removed."""
+        """Remove the folders of deleted logs whose delay is over, or all without a time. The next start removes what cannot be removed.
+
+        What cannot be removed for want of a descriptor is tried again."""
         with self._logs_lock:
             due = [path for due_ms, path in self._gone if now_ms is None or due_ms <= now_ms]
             self._gone = [entry for entry in self._gone if now_ms is not None and entry[0] > now_ms]
@@ -348,6 +365,10 @@ class LogManager:
             except FileNotFoundError:
                 pass  # it was not renamed, because its disk failed in that moment, or somebody else has removed it
             except OSError as error:
+                if passes(error) and now_ms is not None:
+                    with self._logs_lock:
+                        self._gone.append((now_ms, path))
+                    continue
                 logger.error(
                     "cannot remove %s: %s; the next start of the broker removes it", path, error.strerror or error
                 )

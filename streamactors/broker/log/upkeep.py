@@ -17,6 +17,7 @@ from streamactors.broker.log.checkpoint_text import HIGH_WATERMARKS, LOG_STARTS,
 from streamactors.broker.log.config import LONG_MAX, ManagerConfig
 from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.shortage import passes
 
 REMOVE_EVERY_MS: Final = 10_000
 LOOK_EVERY_MS: Final = 60_000
@@ -33,7 +34,10 @@ class Upkeep:
         remove_deleted: Callable[[int], None],
         folders: Sequence[DataFolder],
         config: ManagerConfig,
+        failed: Callable[[DataFolder, OSError], object],
     ) -> None:
+        """`failed` hears of errors that pass."""
+        self._failed = failed
         self._logs = logs
         self._remove_folders = remove_deleted
         self._folders = folders
@@ -120,8 +124,15 @@ class Upkeep:
                     folder.write_checkpoint(name, by_folder[str(folder.path)])
                 except OSError as error:
                     failed.add(folder.path)
-                    logger.error("cannot write %s: %s", folder.path / name, error.strerror or error)
+                    self._tell(folder, error, "cannot write %s: %s", folder.path / name, error.strerror or error)
             return failed
+
+    def _tell(self, folder: DataFolder, error: OSError, text: str, *values: object) -> None:
+        """Log an error, unless it is the shortage of which the folder has said so. The next turn tries again."""
+        if passes(error):
+            self._failed(folder, error)
+        else:
+            logger.error(text, *values)
 
     def _retain(self, now_ms: int) -> None:
         for log in self._logs():
@@ -129,8 +140,11 @@ class Upkeep:
                 log.trim.apply_retention(now_ms)
             except StorageError:
                 pass  # logged when the partition went offline
-            except (CorruptMessage, OSError) as error:  # the trouble of one log: the others are retained
+            except CorruptMessage as error:  # the trouble of one log: the others are retained
                 logger.error("%s: cannot remove old records: %s", log.name, error)
+            except OSError as error:
+                if not passes(log.folder.note(error)):
+                    logger.error("%s: cannot remove old records: %s", log.name, error)
             log.close_idle()
 
     def _expire_producers(self, now_ms: int) -> None:
@@ -141,8 +155,9 @@ class Upkeep:
         for log in self._logs():
             try:
                 log.remove_condemned(now_ms)
-            except OSError as error:  # the next start removes what is left
-                logger.error("%s: cannot remove old segments: %s", log.name, error)
+            except OSError as error:  # the next turn, or the next start, removes what is left
+                if not passes(log.folder.note(error)):
+                    logger.error("%s: cannot remove old segments: %s", log.name, error)
         self._remove_folders(now_ms)
 
     def _flush_old(self, now_ms: int) -> int:

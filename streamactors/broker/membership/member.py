@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageShortage
 from streamactors.broker.helpers import HelperOutcome
+from streamactors.broker.log.shortage import passes
 from streamactors.broker.membership.lifecycle import Lifecycle, why_refused
 from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
@@ -41,6 +42,10 @@ class Publisher(Protocol):
     def apply(self, delta: ImageDelta) -> None: ...
 
     def discard_strays(self, image: MetadataImage) -> None: ...
+
+
+READ_AGAIN_MS: Final = 1_000.0
+"""How long the metadata waits that cannot be read for want of a descriptor."""
 
 
 class Member:
@@ -121,6 +126,11 @@ class Member:
             self._first_end = high_watermark
         try:
             self._deltas.extend(self._copy.deltas(high_watermark))
+        except OSError as error:
+            if not passes(error):
+                raise
+            self._dispatcher.call_later(READ_AGAIN_MS, partial(self.committed, high_watermark))
+            return
         except (CorruptRecord, BrokerError) as error:
             self.life.fail(BrokerError(f"the metadata of the cluster cannot be read: {error}"))
             return
@@ -162,7 +172,8 @@ class Member:
 
     def _prepared(self, delta: ImageDelta, outcome: HelperOutcome[object]) -> None:
         """Apply a change; on the data plane's thread."""
-        if outcome.error is not None:  # partitions without a folder are created again when they are applied
+        # Partitions without a folder get it when they are applied, or later.
+        if outcome.error is not None and not isinstance(outcome.error, StorageShortage):
             _log.error("folders of new partitions cannot be made: %s", outcome.error)
         self._publisher.apply(delta)
         self._node.metadata.publish(delta)

@@ -72,6 +72,13 @@ class ImageDelta:
         delta._brokers.keys = {each for each in ids if base.brokers.get(each) != image.brokers.get(each)}
         return delta
 
+    @classmethod
+    def again(cls, image: MetadataImage, topics: Iterable[str]) -> ImageDelta:
+        """Return a delta that changes nothing, and lists these topics as changed: followers that could not follow them try again."""
+        delta = cls(image)
+        delta._topics.touched = {image.topics[name].topic_id: {} for name in topics if name in image.topics}
+        return delta
+
     @property
     def created(self) -> tuple[TopicImage, ...]:
         """Return the new topics."""

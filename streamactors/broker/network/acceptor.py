@@ -14,6 +14,7 @@ from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
+from streamactors.broker.network.descriptor_reserve import DescriptorReserve
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener, address
 from streamactors.broker.security.protection import OPEN, Protection
@@ -22,6 +23,9 @@ _log = logging.getLogger("streamactors.broker.network")
 
 _ACCEPTED_PER_TURN: Final = 64
 _TRIES_FOR_ONE_PORT: Final = 20
+LOOK_FOR_ROOM_MS: Final = 100.0
+TELL_EVERY_MS: Final = 60_000.0
+KEPT_FOR_LOGS: Final = "%s accepts no connection until others end: the descriptors that are left are kept for the logs; raise the limit (ulimit -n)"
 
 
 class Acceptor:
@@ -34,8 +38,11 @@ class Acceptor:
         adopt: Callable[[socket.socket, Listener], object],
         *,
         pause_ms: Callable[[], float] = lambda: 0.0,
+        reserve: DescriptorReserve | None = None,
     ) -> None:
-        """`pause_ms` is asked after each connection: for so long no further one is accepted."""
+        """`pause_ms` is asked after each connection: for so long no further one is accepted. `reserve` keeps descriptors for the logs."""
+        self._reserve = reserve
+        self._told_ms = -TELL_EVERY_MS
         self._dispatcher = dispatcher
         self._limits = limits
         self._adopt = adopt
@@ -84,17 +91,39 @@ class Acceptor:
                 if error.errno not in OUT_OF_FILES:
                     raise
                 # The connection stays in the backlog and would wake the loop again and again: pause accepting.
-                _log.warning(CANNOT_ACCEPT, listener, error)
+                self._tell(CANNOT_ACCEPT, listener, error)
                 self._dispatcher.unregister(sock)
                 self._dispatcher.call_later(1_000 * ACCEPT_AGAIN_S, lambda: self._watch_again(sock, listener))
                 return accepted + 1
+            is_last = self._reserve is not None and not self._reserve.has_room(connection.fileno())
             self._adopt(connection, listener)
+            if is_last:
+                self._tell(KEPT_FOR_LOGS, listener)
+                self._dispatcher.unregister(sock)
+                self._look_for_room(sock, listener)
+                return accepted + 1
             pause_ms = self._pause_ms()
             if pause_ms:
                 self._dispatcher.unregister(sock)
                 self._dispatcher.call_later(pause_ms, lambda: self._watch_again(sock, listener))
                 return accepted + 1
         return _ACCEPTED_PER_TURN
+
+    def _look_for_room(self, sock: socket.socket, listener: Listener) -> None:
+        """Accept again when connections have ended. Until then those of clients wait in the backlog."""
+        if sock.fileno() < 0:
+            return
+        assert self._reserve is not None
+        if self._reserve.has_room_again(sock.fileno()):
+            self._watch(sock, listener)
+        else:
+            self._dispatcher.call_later(LOOK_FOR_ROOM_MS, lambda: self._look_for_room(sock, listener))
+
+    def _tell(self, text: str, *values: object) -> None:
+        now_ms = self._dispatcher.clock.now_ms()
+        if now_ms - self._told_ms >= TELL_EVERY_MS:
+            self._told_ms = now_ms
+            _log.warning(text, *values)
 
     def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
         if sock.fileno() >= 0:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
-from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.opening import Address
@@ -39,6 +39,7 @@ MAX_WAIT_MS: Final = 500
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 FETCH_TIMEOUT_MS: Final = 2_000.0
 DAMAGE_RETRY_MS: Final = 1_000.0
+SHORTAGE_RETRY_MS: Final = 1_000.0
 
 
 class ReplicatedLog(Protocol):
@@ -160,6 +161,8 @@ class Observer:
                     case Wait(ms):
                         delay_ms = ms
             self._tell_committed()
+        except StorageShortage:
+            delay_ms = SHORTAGE_RETRY_MS  # the data folder has said so
         except StorageError as error:
             self._halt(error)
             return
@@ -212,6 +215,9 @@ class Observer:
             return
         try:
             self._copy.install(wanted.epoch, wanted.end_offset, content)
+        except StorageShortage:
+            self._ask_after(SHORTAGE_RETRY_MS)
+            return
         except StorageError as error:
             self._halt(error)
             return

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
 from streamactors.actors.dispatching.timing_wheel import Timer
-from streamactors.broker.errors import BrokerError, StorageError
+from streamactors.broker.errors import BrokerError, StorageError, StorageShortage
 from streamactors.broker.quorum.raft.raft_effects import (
     Append,
     AppendLeaderChange,
@@ -47,6 +47,10 @@ from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_o
 from streamactors.broker.quorum.voter_set import VoterSet
 
 MOST_WAIT_MS: Final = 30_000.0
+AGAIN_MS: Final = 1_000.0
+"""How long an effect waits that found no descriptor or no space."""
+SHORTAGE_LASTS_MS: Final = 10_000.0
+"""After so long a leader that can store no record lets another voter lead."""
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
@@ -121,6 +125,7 @@ class Quorum:
         self._effects: deque[Effect] = deque()
         self._busy = False
         self._stopped = False
+        self._short_since_ms: float | None = None  # when the leader last began to find no descriptor or no space
         self._leader_change = 0  # the offset of the record with which the own epoch began
         self._waiting: list[_Waiting] = []
         self._reader = SnapshotReader(me, send)
@@ -178,7 +183,8 @@ class Quorum:
     # --- the leader's records ---
 
     def append(self, records: Iterable[Any]) -> int:
-        """Append records as one batch; return the offset of the last one. Only on the leader. Raises StorageError.
+        """Append records as one batch; return the offset of the last one. Only on the leader. Raises StorageError, after which this node has left
+        the quorum, and StorageShortage, after which nothing has changed.
 
         The owner hears when they are committed. In a quorum of one that is before this method returns."""
         assert self._state.role is Role.LEADER
@@ -190,14 +196,43 @@ class Quorum:
         return self._append(lambda: self._log.append_voters(voters, self.epoch))
 
     def _append(self, append: Callable[[], int]) -> int:
+        end_offset = self._log.end_offset
         try:
             offset = append()
-            self._log.sync()
+            self._sync_or_undo(end_offset)
+        except StorageShortage:
+            self._is_short()
+            raise
         except StorageError as error:
             self.halt(error)  # the other voters elect another leader, whose disk works
             raise
+        self._short_since_ms = None
         self._carry_out(self._state.stored(self._log.end_offset, self._now_ms()))
         return offset
+
+    def _sync_or_undo(self, end_offset: int) -> None:
+        """Bring appended records to the disk; for want of a descriptor, remove them again. Raises StorageError."""
+        try:
+            self._log.sync()
+        except StorageShortage as error:
+            try:
+                self._log.truncate(end_offset)
+            except StorageShortage as worse:
+                raise StorageError(str(worse)) from error
+            raise
+
+    def _is_short(self) -> None:
+        """The leader could not store a record. If that lasts, another voter leads."""
+        now_ms = self._now_ms()
+        if self._short_since_ms is None:
+            self._short_since_ms = now_ms
+        elif now_ms - self._short_since_ms >= SHORTAGE_LASTS_MS and len(self._state.voters) > 1:
+            self._short_since_ms = None
+            _log.warning(
+                "this node leads the metadata log no longer, because it has stored no record for %.0f s",
+                SHORTAGE_LASTS_MS / 1000,
+            )
+            self._guarded(self._state.resign(now_ms))
 
     @property
     def voter_set(self) -> VoterSet | None:
@@ -236,7 +271,7 @@ class Quorum:
                 reply(piece_of(self._log, state, request))
                 return
         self._guarded(effects)
-        if not self._stopped:  # a vote that is not on the disk is not given
+        if not self._stopped and not self._effects:  # a vote that is not on the disk is not given
             reply(answer)
 
     def answered(self, voter: int, answer: Answer) -> None:
@@ -307,6 +342,10 @@ class Quorum:
         epoch, end_offset = piece.asked.snapshot
         try:
             self._log.install(epoch, end_offset, content)
+        except StorageShortage:
+            state.snapshot_failed(now_ms)
+            self._set_timer()
+            return
         except BrokerError as error:
             self.halt(error)
             return
@@ -337,7 +376,16 @@ class Quorum:
         self._busy = True
         try:
             while self._effects:
-                self._do(self._effects.popleft())
+                effect = self._effects.popleft()
+                try:
+                    self._do(effect)
+                except StorageShortage:
+                    # Of several batches some may be in the log: the state learns its end, and asks for the others again.
+                    if self._state.role is Role.LEADER:
+                        self._is_short()
+                    self._effects.appendleft(Sync() if isinstance(effect, Append) else effect)
+                    self._wait_for_disk()
+                    return
         finally:
             self._busy = False
         if self._stopped:
@@ -355,14 +403,16 @@ class Quorum:
                 self._send(target, request)
             case AppendLeaderChange(epoch):
                 state = self._state
+                if state.role is not Role.LEADER or state.epoch != epoch:
+                    return  # it has resigned while the record found no space
                 self._leader_change = log.append_leader_change(self._me, state.voters, state.granting, epoch)
-                self._sync()
+                self._effects.appendleft(Sync())
             case Append(batches):
                 log.append_batches(batches)
-                self._sync()
+                self._effects.appendleft(Sync())
             case Truncate(offset):
                 log.truncate(offset)
-                self._sync()
+                self._effects.appendleft(Sync())
             case ReadSnapshot(leader, snapshot):
                 self._reader.begin(self.epoch, leader, snapshot)
             case Sync():
@@ -373,6 +423,12 @@ class Quorum:
                 self._owner.leader_changed(leader, epoch)
             case Halt(reason):
                 raise StorageError(f"{reason}; restore the folder of the metadata log from another node")
+
+    def _wait_for_disk(self) -> None:
+        """Carry out the effects that are left when there may be a descriptor, or space, again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._timers.call_later(AGAIN_MS, partial(self._guarded, ()))
 
     def _is_overtaken(self) -> bool:
         """Whether another election is to be written before any other node or the log can tell the two apart.

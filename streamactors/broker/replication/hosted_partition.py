@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.metadata.image import NO_LEADER
@@ -146,7 +147,8 @@ class HostedPartition:
             self.changed()
             return
         if self.is_leader and state.leader_epoch > before.leader_epoch:
-            self.log.assign_leader_epoch(state.leader_epoch)
+            with suppress(StorageShortage):  # the first append of the epoch records it
+                self.log.assign_leader_epoch(state.leader_epoch)
         self._take_role()
         self.update_high_watermark()
         self.changed()
@@ -259,6 +261,18 @@ class HostedPartition:
         """Request a required flush although no answer waits for it: consumers see the records only after the flush."""
         if result.flush_required:
             self.log.flusher.request(result, self.flush_ended)
+
+    def resign(self) -> None:
+        """Lead no longer, as the controller has confirmed; the metadata that says so may not be here yet."""
+        self.become(replace(self.state, leader=NO_LEADER))
+
+    def flush_again(self) -> None:
+        """Flush the records whose required flush has failed for want of a descriptor."""
+        log = self.log
+        if log.offline is None and log.hw_limit < log.end_offset:
+            last = log.end_offset - 1
+            appended = AppendResult(last, last, -1, log.log_start_offset, False, True, -1, log.generation)
+            log.flusher.request(appended, self.flush_ended)
 
     def flush_ended(self, error: ErrorCode) -> None:
         """Handle the end of a flush, or its failure with a truncation: complete the requests that wait for either."""

@@ -5,10 +5,11 @@ Owner: the data plane; it follows the metadata image."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageShortage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.hosted_partition import (
@@ -93,7 +94,8 @@ class PartitionTable:
             log.update_config(config)
         partition = HostedPartition(self._node, state, log)
         if partition.is_leader and log.latest_epoch < state.leader_epoch:
-            log.assign_leader_epoch(state.leader_epoch)
+            with suppress(StorageShortage):  # the first append of the epoch records it
+                log.assign_leader_epoch(state.leader_epoch)
         partition.update_high_watermark()
         self._topics.setdefault(state.topic, {})[state.partition] = partition
         self._names[state.topic_id.bytes] = state.topic

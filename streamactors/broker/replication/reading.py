@@ -12,6 +12,7 @@ from typing import Final
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.partition.log_read import LogSlice
+from streamactors.broker.log.shortage import passes
 from streamactors.broker.protocol.fetch import (
     CONSUMER,
     READ_COMMITTED,
@@ -184,8 +185,9 @@ def read_one(
     except BrokerError as cause:
         return PartitionFetched(asked.partition, cause.code)
     except OSError as cause:
-        _log.error("%s: cannot read at offset %d: %s", partition, asked.offset, cause)
         partition.read_failed(cause)
+        if not passes(cause):  # the data folder says when descriptors are short
+            _log.error("%s: cannot read at offset %d: %s", partition, asked.offset, cause)
         return PartitionFetched(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     records: bytes | bytearray | LogSlice = piece
     if not piece.length:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
-from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer, ChannelClosed, ChannelRefused
 from streamactors.broker.network.outgoing.opening import Address
@@ -290,6 +290,8 @@ class ReplicaFetcher:
                 self._find_range(partition, following)
             else:
                 self._cut(partition, action)
+        except StorageShortage:
+            following.not_before_ms = now_ms + BACKOFF_MS  # the data folder has said so
         except StorageError as cause:
             _log.error("%s: following ends: %s", partition, cause)
             following.not_before_ms = now_ms + BACKOFF_MS
@@ -373,6 +375,8 @@ class ReplicaFetcher:
                     action = judge_range(following, following.leader_epoch, found[0], got.offset, _local(partition))
                     if self._followed.get(partition) is following:
                         self._cut(partition, action)
+                except StorageShortage:
+                    following.not_before_ms = now_ms + BACKOFF_MS
                 except BrokerError as cause:
                     _log.error("%s: following ends: %s", partition, cause)
                     following.not_before_ms = now_ms + BACKOFF_MS

@@ -1,17 +1,19 @@
 """Tells the controller in which data folder this broker has each replica, where the metadata says otherwise (KIP-858).
 
 Owner: the data plane. A broker with several folders chooses the folder of a new replica when it creates the log. What the controller has not
-confirmed is sent again."""
+confirmed is sent again. A folder whose shortage of space or descriptors lasts gives up the leaderships of its partitions."""
 
 from __future__ import annotations
 
 import logging
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.controller.cluster_command import AssignReplicas, ReplicasAssigned
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.log.folders.folder_ids import LOST_FOLDER
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.metadata_record import PartitionRecord
 from streamactors.broker.replication.hosted_partition import HostedPartition
@@ -38,6 +40,8 @@ class FolderAssignments:
         """The error of the last answer: a refusal that lasts is told once."""
         self._timer: Timer | None = None
         self._stopped = False
+        self._short: set[Path] = set()
+        """The data folders whose shortage of descriptors or space lasts. Their partitions are led by others, where these are in sync."""
 
     def start(self) -> None:
         """Follow the metadata from now on. On the data plane's thread, before the first image is applied."""
@@ -62,10 +66,43 @@ class FolderAssignments:
     def _compare(self, name: str, record: PartitionRecord) -> None:
         partition, replica = self._node.partitions.get(name, record.partition), (record.topic_id, record.partition)
         folder = None if partition is None else self._node.logs.directory_of(partition.log)
+        if partition is not None and partition.log.directory.parent in self._short:
+            others = set(partition.isr) - {self._node.node_id}
+            if record.folder_of(self._node.node_id) == LOST_FOLDER:
+                folder = None
+            elif partition.is_leader and others:
+                folder = LOST_FOLDER
         if folder is None or folder == record.folder_of(self._node.node_id):
             self._pending.pop(replica, None)
         else:
             self._pending[replica] = folder
+
+    def _resign(self, replica: Replica) -> None:
+        """The controller has another replica lead. This broker may find no space for the metadata that says so."""
+        topic = self._node.metadata.image.topics_by_id.get(replica[0])
+        partition = None if topic is None else self._node.partitions.get(topic.name, replica[1])
+        if partition is not None and partition.topic_id == replica[0] and partition.is_leader:
+            partition.resign()
+
+    def runs_short(self, folder: Path) -> None:
+        """Have others lead the partitions in a folder, because its shortage of descriptors or space lasts."""
+        self._short.add(folder)
+        self._compare_all(folder)
+
+    def has_enough(self, folder: Path) -> None:
+        """The shortage in a folder is over: its replicas may lead again."""
+        if folder in self._short:
+            self._short.discard(folder)
+            self._compare_all(folder)
+
+    def _compare_all(self, folder: Path) -> None:
+        topics = self._node.metadata.image.topics
+        for partition in self._node.partitions:
+            topic = topics.get(partition.topic)
+            if topic is not None and partition.log.directory.parent == folder and partition.topic_id == topic.topic_id:
+                self._compare(topic.name, topic.partitions[partition.index])
+        if self._pending:
+            self._ask_soon(0.0)
 
     def moved(self, partition: HostedPartition) -> None:
         """A replica is in another folder now."""
@@ -119,6 +156,8 @@ class FolderAssignments:
                         replica[0],
                         code.name,
                     )
+                elif folder == LOST_FOLDER:
+                    self._resign(replica)
                 del self._pending[replica]
         if self._pending:
             self._ask_soon(RETRY_MS if answer.error else 0.0)

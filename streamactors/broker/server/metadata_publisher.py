@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.describe import resolve_topic
-from streamactors.broker.errors import BrokerError, BrokerStartError
+from streamactors.broker.errors import BrokerError, BrokerStartError, StorageShortage
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.metadata.delta import ImageDelta
@@ -30,6 +30,8 @@ _log = logging.getLogger("streamactors.broker.controller")
 P = ParamSpec("P")
 Folder = tuple[str, int]  # topic, partition
 
+AGAIN_MS: Final = 1_000.0
+
 
 class MetadataPublisher:
     """Applies images to the logs, the partitions and the configuration of one broker."""
@@ -37,6 +39,8 @@ class MetadataPublisher:
     def __init__(self, node: Runtime, partitions: PartitionTable) -> None:
         self._node = node
         self._partitions = partitions
+        self._again: set[str] = set()
+        """The topics with partitions that could not follow the metadata, because descriptors or space were short."""
 
     def config_under(self, image: MetadataImage) -> BrokerConfig:
         """Return the broker's configuration with the dynamic settings of `image`."""
@@ -159,8 +163,22 @@ class MetadataPublisher:
         """Apply a change to one partition; a failing disk must not keep the others from it."""
         try:
             follow(*args, **kwargs)
+        except StorageShortage:
+            self._again_later(topic.name)
         except BrokerError as error:
             _log.error("%s-%d cannot follow the metadata: %s", topic.name, partition.partition, error)
+
+    def _again_later(self, topic: str) -> None:
+        """Descriptors or space were short: follow the metadata of a topic again soon."""
+        if not self._again:
+            self._node.data_plane.call_later(AGAIN_MS, self._follow_again)
+        self._again.add(topic)
+
+    def _follow_again(self) -> None:
+        topics, self._again = self._again, set()
+        delta = ImageDelta.again(self._node.metadata.image, topics)
+        self.apply(delta)
+        self._node.metadata.publish(delta)
 
     def _reconfigured(self, delta: ImageDelta) -> Iterator[TopicImage]:
         topics = delta.image.topics

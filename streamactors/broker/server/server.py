@@ -39,6 +39,7 @@ from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.acceptor import Acceptor
+from streamactors.broker.network.descriptor_reserve import DescriptorReserve
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.network_actors import (
     AcceptorActor,
@@ -61,6 +62,7 @@ from streamactors.broker.security.protection import OPEN, Protection, SecurityPr
 from streamactors.broker.server.folder_failures import FolderFailures
 from streamactors.broker.server.log_housekeeping import LogHousekeeping
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
+from streamactors.broker.server.shortages import Shortages
 from streamactors.broker.server.stored_quorum import with_stored_voters
 from streamactors.broker.transaction.transactions import Transactions
 from streamactors.clock import Clock, SystemClock
@@ -103,6 +105,7 @@ class Broker:
         self._undo: list[Callable[[], object]] = []
         self._resume: Callable[[], object] = lambda: None
         self.failures = FolderFailures(self.node, self.stop)
+        self._shortages = Shortages(self.node)
         self.node.on_fault = self.failures.end
 
     def start(self) -> Broker:
@@ -204,7 +207,7 @@ class Broker:
         # A broker on its own does not load this module.
         from streamactors.broker.server.folder_assignments import FolderAssignments
 
-        assignments = FolderAssignments(self.node)
+        self._shortages.assignments = assignments = FolderAssignments(self.node)
         call_on(self._data_plane, assignments.start)
         self._undo.append(partial(call_on, self._data_plane, assignments.stop))
         if several:
@@ -295,6 +298,7 @@ class Broker:
         )
         self._undo.append(logs.close)
         logs.on_folder_failed = self.failures.failed
+        logs.on_shortage = self._shortages.begins
         if self.config.is_one_of_several or controller_spec(self.config) is not None:
             logs.watched = True  # another broker can lead what this one cannot write
         logs.open()
@@ -328,8 +332,10 @@ class Broker:
                 limits,
                 lambda sock, listener: processor.tell(Adopt(sock, listener)),
                 pause_ms=lambda: node.processor.rates.pause(self._clock.now_ms()),
+                reserve=reserve,
             )
-            for _ in range(1 if for_controllers is None else 2)
+            # A flood of clients must not keep the other nodes out.
+            for reserve in (DescriptorReserve(node.logs.log_room), *(() if for_controllers is None else (None,)))
         ]
         accepting = [spawn(AcceptorActor(each), data_plane, f"{data_plane.name}-acceptor") for each in acceptors]
 

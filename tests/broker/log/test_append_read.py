@@ -129,7 +129,7 @@ def test_a_read_that_finds_no_descriptor_holds_nothing(make_log: MakeLog, monkey
     append(log, b"b")
     assert log.close_idle() == 0
 
-    def none_left(path: Path, flags: int) -> int:
+    def none_left(path: Path, flags: int, mode: int) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="Too many open files"):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
-from streamactors.broker.errors import CorruptMessage, StorageError
+from streamactors.broker.errors import CorruptMessage, StorageError, StorageShortage
 from streamactors.broker.log import logger
 from streamactors.broker.log.checkpoint_text import CLEANED_POINTS
 from streamactors.broker.log.cleaning.cleaned_transactions import CleanedTransactions
@@ -24,6 +24,7 @@ from streamactors.broker.log.segments.scan import read_batch, walk_batches
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import CLEANED_SUFFIX, MAX_RELATIVE_OFFSET
 from streamactors.broker.log.segments.transaction_index import AbortedTransaction
+from streamactors.broker.log.shortage import passes
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.record_reader import walk_records
 
@@ -108,7 +109,7 @@ class Cleaner:
                 try:
                     share = self._due_share(log, now_ms)
                 except (CorruptMessage, OSError) as error:
-                    self._give_up(log, error)
+                    self._failed(log, error)
                     continue
                 if share > 0 and (best is None or share > best[0]):
                     best = share, log
@@ -183,15 +184,19 @@ class Cleaner:
         except CleaningAborted:
             return False
         except (CorruptMessage, StorageError, OSError) as error:
-            self._give_up(log, error)
+            self._failed(log, error)
             return False
         with log.lock:
             if log.closed:
                 return False
             self._cleaned_to[log.topic, log.partition] = offsets.latest_offset + 1
             self.cleaned_to(log)  # The log may have been truncated during the pass.
-        self._save(log)
-        log.forget_truncation()
+        try:
+            self._save(log)
+            log.forget_truncation()
+        except OSError as error:  # the next pass saves how far it was; until then a restart compacts again
+            if not passes(log.folder.note(error)):
+                logger.error("%s: cannot save how far it is compacted: %s", log.name, error)
         return True
 
     def _save(self, log: PartitionLog) -> None:
@@ -202,8 +207,11 @@ class Cleaner:
                 cleaned_to = {key: offset for key, offset in self._cleaned_to.copy().items() if key in here}
                 folder.write_checkpoint(CLEANED_POINTS, cleaned_to)
 
-    def _give_up(self, log: PartitionLog, error: Exception) -> None:
-        """Mark the log as uncleanable. An error of a log that was closed or deleted meanwhile is ignored."""
+    def _failed(self, log: PartitionLog, error: Exception) -> None:
+        """Mark the log as uncleanable, unless the error passes: then the next turn tries again. An error of a log that was closed or deleted
+        meanwhile is ignored."""
+        if isinstance(error, StorageShortage) or (isinstance(error, OSError) and passes(log.folder.note(error))):
+            return
         with log.lock:
             if log.closed:
                 return
@@ -235,6 +243,7 @@ class Cleaner:
     def _rewrite(self, offsets: OffsetMap, planned: Round, now_ms: int) -> None:
         log = planned.log
         with log.lock:
+            log.mark_compacted()  # recovery must know that offsets may be missing; the mark may have failed before
             producers = {
                 entry.producer_id: LastOfProducer(entry.last_offset, entry.producer_epoch)
                 for entry in log.producer_state.entries.values()

@@ -30,7 +30,10 @@ from streamactors.broker.log.folders.meta_properties import (
 
 LOCK_FILE: Final = ".lock"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
-HARMLESS: Final = frozenset({LOCK_FILE, "lost+found"})
+PROBE: Final = ".probe"
+PROBE_BYTES: Final = 1 << 20
+"""About the size of the largest batch that a topic takes by default."""
+HARMLESS: Final = frozenset({LOCK_FILE, PROBE, "lost+found"})
 
 # A POSIX lock belongs to the process, so this set separates two brokers of one process.
 _locked_here: set[Path] = set()
@@ -47,6 +50,9 @@ class DataFolder:
         """The id of the folder in the metadata of the cluster; None before `open`, and for a folder of an old format."""
         self.failure: OSError | None = None
         """Why no partition of the folder can be used any more; None while it works."""
+        self.shortage: OSError | None = None
+        """Why its partitions may take no records at the moment: descriptors or space are short. None if they are not."""
+        self._shortage_lock = threading.Lock()
         self.was_clean = False
         self.previous_epoch = -1  # the broker epoch of the last broker, if it was shut down cleanly
         self.is_new = False
@@ -174,6 +180,36 @@ class DataFolder:
         if self._checkpoints.get(name) != offsets:
             self._disk.write_atomically(self.path / name, encode_offsets(offsets))
             self._checkpoints[name] = offsets
+
+    def runs_short(self, error: OSError) -> bool:
+        """Note that descriptors or space are short. Return whether that is news, which is logged. On any thread; it does not wait."""
+        with self._shortage_lock:
+            if self.shortage is not None:
+                return False
+            self.shortage = error
+        logger.error(
+            "%s: %s; partitions in it may take no records until that is over, which is looked at every second",
+            self.path,
+            error.strerror or error,
+        )
+        return True
+
+    def probe(self) -> bool:
+        """Look whether a shortage is over, by writing a file. Return whether it is, which is logged. Blocks."""
+        path = self.path / PROBE
+        try:
+            try:
+                self._disk.write(path, bytes(PROBE_BYTES), sync=True)
+            finally:
+                self._disk.remove(path)
+        except OSError as error:
+            self.shortage = error
+            return False
+        with self._shortage_lock:
+            was, self.shortage = self.shortage, None
+        if was is not None:
+            logger.warning("%s: %s is over; its partitions take records again", self.path, was.strerror or was)
+        return True
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Write the clean-shutdown marker with the epoch of the broker's registration. Raises OSError."""

@@ -9,4 +9,6 @@ UNKNOWN_FOLDER: Final = uuid.UUID(int=0)
 """The folder of a replica whose broker has not said where it is."""
 UNASSIGNED_FOLDER: Final = uuid.UUID(int=1)
 """The folder of a replica whose broker has not chosen one."""
+LOST_FOLDER: Final = uuid.UUID(int=2)
+"""No folder: the broker cannot serve the replica, and another one is to lead."""
 OPEN_FOLDERS: Final = frozenset({UNKNOWN_FOLDER, UNASSIGNED_FOLDER})

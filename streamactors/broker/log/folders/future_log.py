@@ -14,7 +14,6 @@ from streamactors.broker.errors import BrokerError, OffsetOutOfRange, StorageErr
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.folders.folder_names import future_name
-from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_folder import COMPACTED
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
@@ -171,8 +170,7 @@ class FutureLog:
             if current.log_start_offset > future.log_start_offset:
                 future.high_watermark = min(current.high_watermark, future.end_offset)
                 future.trim.advance_log_start(current.log_start_offset, now_ms)
-            future.epochs = LeaderEpochs(list(current.epochs.entries))
-            future.save_epochs()
+            future.use_epochs(current.epochs.copy())
             future.producer_state, future.first_unstable = current.producer_state, current.first_unstable
             folder.save_producers(future.producer_state, future.end_offset)
 

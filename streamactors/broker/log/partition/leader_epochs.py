@@ -44,6 +44,12 @@ class LeaderEpochs:
         for entry in entries or ():
             self.assign(*entry)
 
+    def copy(self) -> LeaderEpochs:
+        """Return a copy, which can be changed and saved before it is used."""
+        copied = LeaderEpochs()
+        copied._entries, copied.latest = list(self._entries), self.latest
+        return copied
+
     @property
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)

@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any, TypeVar
 
-from streamactors.broker.errors import StorageError
+from streamactors.broker.errors import StorageError, StorageShortage
 from streamactors.broker.log import logger
 from streamactors.broker.log.config import LONG_MAX, LogConfig
+from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_folder import LogFolder
 from streamactors.broker.log.partition.log_loader import LoadedLog
 from streamactors.broker.log.producers.producer_state import BatchMetadata
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_list import SegmentList
+from streamactors.broker.log.shortage import passes
 from streamactors.broker.records.control import EndTransactionMarker
 from streamactors.broker.records.header import CONTROL, TRANSACTIONAL
+
+T = TypeVar("T")
+
+
+def _nothing() -> Any:
+    return None
 
 
 class LogCore:
@@ -83,7 +92,8 @@ class LogCore:
         """The log moves to another data folder: a copy is being made. Compaction waits, because the copy may have a record whose tombstone
         it does not have yet."""
         self.offline: StorageError | None = None
-        """The reason why appends are refused, None if they are not. Reads still work. A restart recovers the log."""
+        """The reason why appends are refused until a restart recovers the log, None if they are not. Reads still work. An error that passes
+        does not set it: the next call tries again."""
         self.closed = False
         self.deleted = False
 
@@ -106,12 +116,16 @@ class LogCore:
         if self.offline is not None:
             raise StorageError(str(self.offline))
 
-    def go_offline(self, doing: str, error: OSError) -> StorageError:
-        """Refuse appends from now on. Return the error to raise."""
+    def disk_failed(self, doing: str, error: OSError, *, lasts: bool = False) -> StorageError:
+        """Return the error to raise. Refuse appends from now on, unless the error of the disk passes and does not say that it `lasts`."""
         if self.folder.failed(error):
             failed = f"{self.name}: cannot {doing}: {error.strerror or error}; the data folder {self.folder.path.parent} has failed"
             self.offline = self.offline or StorageError(failed)
             return StorageError(failed)
+        if passes(error) and not lasts:
+            return StorageShortage(
+                f"{self.name}: cannot {doing}: {error.strerror or error} ({self.folder.path}); the next call tries again"
+            )
         failure = StorageError(
             f"{self.name}: cannot {doing}: {error.strerror or error} ({self.folder.path}); "
             "the partition is offline for writes, reads still work; repair the disk and restart the broker"
@@ -127,16 +141,20 @@ class LogCore:
         self.offline = self.offline or StorageError(f"{self.name}: the log {why}")
 
     def assign_epoch(self, epoch: int, start_offset: int, like: LogFolder | None = None) -> None:
-        """Record that the epoch begins at the offset. Raises StorageError."""
-        if self.epochs.assign(epoch, start_offset):
-            self.save_epochs(like)
+        """Record that the epoch begins at the offset. Raises StorageError, and then the epochs are as before."""
+        changed = self.epochs.copy()
+        if changed.assign(epoch, start_offset):
+            self.use_epochs(changed, like)
 
-    def save_epochs(self, like: LogFolder | None = None) -> None:
-        """Write the changed leader epochs. Raises StorageError."""
+    def use_epochs(self, epochs: LeaderEpochs, like: LogFolder | None = None) -> None:
+        """Write other leader epochs, and use them. Raises StorageError, and then the epochs are as before.
+
+        A batch of an epoch that is not on the disk would count as damage after a crash."""
         try:
-            self.folder.save_epochs(self.epochs, like)
+            self.folder.save_epochs(epochs, like)
         except OSError as error:
-            raise self.go_offline("write the leader epochs", error) from error
+            raise self.disk_failed("write the leader epochs", error) from error
+        self.epochs = epochs
 
     def mark_compacted(self) -> None:
         """Mark the folder as compacted if cleanup.policy says so. Raises StorageError."""
@@ -144,7 +162,7 @@ class LogCore:
             try:
                 self.folder.mark_compacted()
             except OSError as error:
-                raise self.go_offline("mark the folder as compacted", error) from error
+                raise self.disk_failed("mark the folder as compacted", error) from error
 
     def note_truncation(self, end: int) -> None:
         """Save that the log is truncated to the offset. Raises OSError."""
@@ -181,13 +199,13 @@ class LogCore:
             self.first_unstable = producers.first_unstable()
 
     def append_failed(self, error: OSError) -> StorageError:
-        """Remove a partly written batch, go offline and return the error to raise."""
+        """Remove a partly written batch and return the error to raise."""
         active = self.segment_list.active
         try:
-            active.log.truncate(active.size)  # If this fails, recovery does it.
+            active.log.truncate(active.size)  # If this fails, the next append writes over it, or recovery removes it.
         except OSError:
             pass
-        return self.go_offline("append", error)
+        return self.disk_failed("append", error)
 
     def set_high_watermark(self, offset: int) -> None:
         """Set the high watermark to a greater offset."""
@@ -196,14 +214,18 @@ class LogCore:
             self.producer_state.high_watermark_moved(offset)
             self.first_unstable = self.producer_state.first_unstable()
 
-    def condemn(self, segments: list[Segment], now_ms: int, keep_snapshot: int = -1) -> None:
-        """Mark the segments' files for removal after file.delete.delay.ms. Raises OSError."""
-        self.segment_list.condemn(segments, now_ms + self.config.file_delete_delay_ms, keep_snapshot)
+    def condemn(
+        self, segments: list[Segment], now_ms: int, then: Callable[[], T] = _nothing, *, keep_snapshot: int = -1
+    ) -> T:
+        """Mark the segments' files for removal after file.delete.delay.ms, and return what `then` returns. Raises OSError: see
+        `SegmentList.condemn`."""
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        return self.segment_list.condemn(segments, due_ms, then, keep_snapshot=keep_snapshot)
 
     def begin_segment(self, now_ms: int, base_offset: int) -> Segment:
         """Close the active segment and begin the next one at the offset, which is the log end or greater.
 
-        Raises StorageError. An empty active segment that begins at this offset stays."""
+        Raises StorageError, and then the log is as before. An empty active segment that begins at this offset stays."""
         files, folder = self.segment_list, self.folder
         old = files.active
         if old.size == 0 and old.base_offset == base_offset:
@@ -214,9 +236,13 @@ class LogCore:
             fresh = Segment.create(folder.disk, folder.path, base_offset, self.config, now_ms)
             folder.changed = True
             if old.size == 0:  # The follower's log begins elsewhere, or a truncation left the segment empty.
-                self.condemn([old], now_ms)
+                try:
+                    self.condemn([old], now_ms)
+                except OSError:
+                    folder.disk.remove(fresh.log.path)
+                    raise
         except OSError as error:
-            raise self.go_offline("begin a new segment", error) from error
+            raise self.disk_failed("begin a new segment", error) from error
         if old.size == 0:
             files.replace([*files.all[:-1], fresh])
             self.log_start_offset = max(self.log_start_offset, files.bases[0])

@@ -18,6 +18,7 @@ from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.log_truncation import LogTruncation
 from streamactors.broker.log.partition.required_flushes import RequiredFlushes
 from streamactors.broker.log.segments.segment import Segment
+from streamactors.broker.log.shortage import NO_DESCRIPTOR
 
 FAILURES_BEFORE_OFFLINE: Final = 2
 
@@ -92,7 +93,8 @@ class LogFlush:
         """Record a failed flush: truncate the log to the first append that waits for it. Return the error.
 
         The kernel may have dropped the pages that it could not write. So the partition goes offline after a second failure
-        in a row, and when the failure may concern records that were acknowledged without a flush.
+        in a row, and when the failure may concern records that were acknowledged without a flush. If only a descriptor was missing, no page
+        is lost: the records stay, the error is a StorageShortage, and the next flush covers them.
         """
         log = self._log
         with log.lock:
@@ -100,18 +102,21 @@ class LogFlush:
             if log.deleted:
                 return StorageError(f"{log.name}: the log was deleted")
             log.folder.put_back(ticket.small_files, ticket.folder_changed)
+            if error.errno in NO_DESCRIPTOR:
+                return log.disk_failed("flush to disk", error)
             self._failures += 1
             keep = self._required.limit(log.end_offset)
             failure = StorageError(f"{log.name}: cannot flush to disk: {error.strerror or error} ({log.folder.path})")
             if self._failures >= FAILURES_BEFORE_OFFLINE or log.recovery_point < min(keep, ticket.up_to):
-                failure = log.go_offline("flush to disk", error)
+                failure = log.disk_failed("flush to disk", error, lasts=True)
             else:
                 logger.error("%s; %d records are removed", failure, log.end_offset - keep)
             if keep < log.end_offset:
                 try:
                     self._truncation.truncate_to(keep, now_ms)
                 except StorageError as worse:
-                    return worse  # The log is offline now. Records beyond the high watermark are never read.
+                    # Their producers have an error, so no record may follow them. Records beyond the high watermark are never read.
+                    return worse if log.offline is not None else log.disk_failed("flush to disk", error, lasts=True)
             return failure
 
     def _release(self, ticket: FlushTicket) -> None:

@@ -41,6 +41,11 @@ class LogFolder:
         self.unsynced: set[Path] = set()
         """Small files that were written since the last flush began."""
 
+    def note(self, error: OSError) -> OSError:
+        """Have the data folder hear of an error, and return it."""
+        self.failed(error)
+        return error
+
     def take_unsynced(self) -> tuple[frozenset[Path], bool]:
         """Return the small files that a flush must sync, and whether it must sync the folder. Clear both."""
         taken = frozenset(self.unsynced), self.changed

@@ -43,11 +43,11 @@ class FollowerAppend:
                         f"the log ends at {log.end_offset}"
                     )
                 marker = read_marker(batch) if batch.is_control else None
-                if files.active.must_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms, log.config):
-                    log.begin_segment(now_ms, batch.base_offset)
-                if batch.leader_epoch != log.epochs.latest:
-                    log.assign_epoch(batch.leader_epoch, batch.base_offset)
                 try:
+                    if files.active.must_roll(batch.size, batch.last_offset, batch.max_timestamp, now_ms, log.config):
+                        log.begin_segment(now_ms, batch.base_offset)
+                    if batch.leader_epoch != log.epochs.latest:
+                        log.assign_epoch(batch.leader_epoch, batch.base_offset)
                     if marker is not None:
                         files.transactions_of(files.active)  # Load it before the write, because loading can fail.
                     files.active.append(batch.view(), batch.size, batch.last_offset, batch.max_timestamp)

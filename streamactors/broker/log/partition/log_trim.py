@@ -6,11 +6,13 @@ Owner: PartitionLog (`log.trim`). Retention never passes the high watermark. Sou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from streamactors.broker.errors import OffsetOutOfRange, PolicyViolation
+from streamactors.broker.errors import OffsetOutOfRange, PolicyViolation, StorageShortage
 from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import CLEANED_SUFFIX, SWAP_SUFFIX
+from streamactors.broker.log.shortage import passes
 
 
 class LogTrim:
@@ -48,10 +50,9 @@ class LogTrim:
         with log.lock:
             if offset <= log.log_start_offset:
                 return
-            log.log_start_offset = offset
-            if log.epochs.truncate_from_start(offset):
-                log.save_epochs()
-            self._drop_oldest(self._count_oldest(lambda segment, end: end <= offset), now_ms)
+            self._begin_at(offset)
+            with suppress(StorageShortage):  # nobody reads them any more, and the next retention drops them
+                self._drop_oldest(self._count_oldest(lambda segment, end: end <= offset), now_ms)
 
     def apply_retention(self, now_ms: int) -> int:
         """Drop the oldest segments by retention.ms, retention.bytes and log start. Return their number.
@@ -107,15 +108,27 @@ class LogTrim:
         try:
             log.condemn(files.all[:count], now_ms)
         except OSError as error:
-            raise log.go_offline("delete old segments", error) from error
+            raise log.disk_failed("delete old segments", error) from error
         files.replace(files.all[count:])
         start = files.all[0].base_offset
         log.recovery_point = max(log.recovery_point, min(start, log.end_offset))
         if start > log.log_start_offset:
-            log.log_start_offset = start
-            if log.epochs.truncate_from_start(start):
-                log.save_epochs()
+            self._begin_at(start)
         return count
+
+    def _begin_at(self, offset: int) -> None:
+        """Raise the log start, and remove the epochs that ended before it. Raises StorageError, unless the error passes.
+
+        The file of the epochs may keep them: a start removes them, and the next change of the epochs writes the file."""
+        log = self._log
+        log.log_start_offset = offset
+        kept = log.epochs.copy()
+        if not kept.truncate_from_start(offset):
+            return
+        try:
+            log.use_epochs(kept)
+        except StorageShortage:
+            log.epochs = kept
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now_ms: int, generation: int) -> bool:
         """Replace closed segments by a compacted one, whose files are synced and named .cleaned.
@@ -136,12 +149,24 @@ class LogTrim:
                 return False
             try:
                 new.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-                log.folder.disk.sync_directory(log.folder.path)
-                log.condemn(list(old), now_ms, keep_snapshot=new.base_offset)
-                new.change_suffix(SWAP_SUFFIX, "")
+                try:
+                    log.folder.disk.sync_directory(log.folder.path)
+                    log.condemn(
+                        list(old), now_ms, lambda: new.change_suffix(SWAP_SUFFIX, ""), keep_snapshot=new.base_offset
+                    )
+                except OSError:
+                    new.change_suffix(
+                        SWAP_SUFFIX, CLEANED_SUFFIX
+                    )  # recovery would take the place of later records with it
+                    raise
+            except OSError as error:
+                raise log.disk_failed("replace compacted segments", error) from error
+            try:
                 log.folder.disk.sync_directory(log.folder.path)
             except OSError as error:
-                raise log.go_offline("replace compacted segments", error) from error
+                if not passes(error):
+                    raise log.disk_failed("replace compacted segments", error) from error
+                # The next flush syncs the folder: `condemn` has noted that it must.
             new.unload_indexes()
             new.log.guard = log.lock
             files.replace([*files.all[:index], new, *files.all[index + len(old) :]])

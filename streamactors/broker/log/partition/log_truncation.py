@@ -6,10 +6,15 @@ flush truncates unacknowledged records. Source: Kafka's UnifiedLog.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
+from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_core import LogCore
 from streamactors.broker.log.partition.required_flushes import RequiredFlushes
 from streamactors.broker.log.producers.producer_replay import load_producers
 from streamactors.broker.log.producers.producer_snapshot import snapshot_offsets
+from streamactors.broker.log.producers.producer_state import ProducerState
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import snapshot_path
 from streamactors.broker.records.batch import iter_batches
@@ -33,15 +38,14 @@ class LogTruncation:
             if offset >= log.end_offset:
                 # This node leads epoch 2 -> another one leads epoch 3 before a record is appended -> this log still names epoch 2 in its
                 # fetches, and the new leader, which has no such epoch, answers each of them with the same end instead of records.
-                if log.epochs.truncate_to(log.end_offset):
-                    log.save_epochs()
+                self._truncate_epochs(log.end_offset)
                 return log.end_offset
             if offset < log.log_start_offset:
                 self._start_over(max(offset, 0), now_ms)
                 return log.end_offset
             index = files.index_at(offset)
             kept, dropped = files.all[: index + 1], files.all[index + 1 :]
-            segment = kept[-1]
+            segment, epochs = kept[-1], log.epochs
             try:
                 position, size, base_offset = segment.position_of(offset)
                 end = min(offset, base_offset) if size else offset
@@ -49,14 +53,15 @@ class LogTruncation:
                     self._start_over(offset, now_ms)
                     return log.end_offset
                 files.transactions_of(segment)
+                producers = self._producers_at(end, kept, log.log_start_offset, min(log.high_watermark, end), now_ms)
                 log.note_truncation(end)
-                if dropped:
-                    log.condemn(dropped, now_ms)
-                segment.truncate(position, end)
+                self._truncate_epochs(end)
+                log.condemn(dropped, now_ms, lambda: segment.truncate(position, end))
             except OSError as error:
-                raise log.go_offline("truncate", error) from error
+                self._restore_epochs(epochs)
+                raise log.disk_failed("truncate", error) from error
             files.replace(kept)
-            self._truncate_state(end, now_ms)
+            self._end_at(end, producers)
             if segment.next_offset() != end:
                 # Compaction left no batch that ends here. The name of the new segment stores the end.
                 log.begin_segment(now_ms, end)
@@ -79,35 +84,61 @@ class LogTruncation:
 
     def _start_over(self, offset: int, now_ms: int) -> None:
         log, files = self._log, self._log.segment_list
+        folder, epochs = log.folder, log.epochs
         try:
+            for base in files.bases:  # a snapshot at the offset would be one of the removed records
+                folder.disk.remove(snapshot_path(folder.path, base))
+            producers = self._producers_at(offset, (), offset, offset, now_ms)
             log.note_truncation(offset)
-            log.condemn(files.all, now_ms)
-            fresh = Segment.create(log.folder.disk, log.folder.path, offset, log.config, now_ms)
+            if log.epochs.entries:
+                log.use_epochs(LeaderEpochs())
+
+            def begin() -> Segment:
+                return Segment.create(folder.disk, folder.path, offset, log.config, now_ms)
+
+            fresh = log.condemn(files.all, now_ms, begin)
         except OSError as error:
-            raise log.go_offline("truncate", error) from error
+            self._restore_epochs(epochs)
+            raise log.disk_failed("truncate", error) from error
         files.replace([fresh])
         log.log_start_offset = log.high_watermark = offset
-        if log.epochs.clear():
-            log.save_epochs()
-        self._truncate_state(offset, now_ms)
+        self._end_at(offset, producers)
 
-    def _truncate_state(self, end: int, now_ms: int) -> None:
-        """Set offsets, epochs, snapshots and producer state back to the new end."""
-        log, folder = self._log, self._log.folder
+    def _truncate_epochs(self, end: int) -> None:
+        """Remove the epochs that began at or after the new end. Raises StorageError.
+
+        Before the records: after a crash in between, recovery removes batches of an unknown epoch."""
+        log = self._log
+        kept = log.epochs.copy()
+        if kept.truncate_to(end):
+            log.use_epochs(kept)
+
+    def _restore_epochs(self, epochs: LeaderEpochs) -> None:
+        """The records could not be removed, so their epochs stay. The file may lack them: a follower truncates again before it appends, and a leader
+        writes the file with its new epoch."""
+        log = self._log
+        if log.epochs is not epochs:
+            log.epochs = epochs
+            with suppress(OSError):
+                log.folder.save_epochs(epochs, None)
+
+    def _producers_at(
+        self, end: int, segments: Sequence[Segment], log_start: int, high_watermark: int, now_ms: int
+    ) -> ProducerState:
+        """Return the producers as of the new end, and remove the snapshots after it. Raises OSError."""
+        folder = self._log.folder
+        for offset in snapshot_offsets(folder.disk, folder.path):
+            if offset > end:
+                folder.disk.remove(snapshot_path(folder.path, offset))
+        return load_producers(folder.disk, folder.path, segments, log_start, end, now_ms, high_watermark)
+
+    def _end_at(self, end: int, producers: ProducerState) -> None:
+        """Set offsets and producer state back to the new end. Nothing can fail here: the files are truncated."""
+        log = self._log
         log.generation += 1
         log.end_offset = end
         log.high_watermark = min(log.high_watermark, end)
         log.recovery_point = min(log.recovery_point, end)
         self._required.truncate_to(end)
-        if log.epochs.truncate_to(end):
-            log.save_epochs()
-        try:
-            for offset in snapshot_offsets(folder.disk, folder.path):
-                if offset > end:
-                    folder.disk.remove(snapshot_path(folder.path, offset))
-            log.producer_state = load_producers(
-                folder.disk, folder.path, log.segment_list.all, log.log_start_offset, end, now_ms, log.high_watermark
-            )
-        except OSError as error:
-            raise log.go_offline("restore the producer state", error) from error
-        log.first_unstable = log.producer_state.first_unstable()
+        log.producer_state = producers
+        log.first_unstable = producers.first_unstable()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from streamactors.broker.errors import StorageError
+from streamactors.broker.errors import StorageError, StorageShortage
 from streamactors.broker.log.config import LONG_MAX, LogConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import Flusher, FlushPool
@@ -224,7 +224,8 @@ class PartitionLog(LogCore):
         with self.lock:
             self.config = config
             self.configured = True
-            self.mark_compacted()
+            with suppress(StorageShortage):  # the cleaner marks the folder before it compacts
+                self.mark_compacted()
 
     # ---- reading ----
 
@@ -272,9 +273,14 @@ class PartitionLog(LogCore):
         """Remove the files of condemned segments whose delay is over, or of all without a time. Return the number of segments."""
         with self.lock:
             due = self.segment_list.take_condemned(now_ms)
-        for segment in due:
-            for path in segment.paths():
-                self.disk.remove(path)
+        try:
+            for segment in due:
+                for path in segment.paths():
+                    self.disk.remove(path)
+        except OSError:
+            with self.lock:  # what is removed already is removed again, which does nothing
+                self.segment_list.put_back_condemned(due, now_ms)
+            raise
         return len(due)
 
     def close_idle(self) -> int:

@@ -5,9 +5,13 @@ is in use and stays open, so nothing waits here."""
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
+from pathlib import Path
 from typing import Final, Protocol
+
+from streamactors.broker.log.shortage import NO_DESCRIPTOR
 
 SHARE: Final = 2
 """Log files use half of the process's descriptors; the others are for connections."""
@@ -46,19 +50,43 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def room(self) -> int:
+        """How many more log files may be open."""
+        return max(self._limit - len(self._files), 0)
+
+    def open(self, path: Path, flags: int) -> int:
+        """Open a file and return its descriptor. If none is free, idle log files give theirs. Raises OSError."""
+        flags |= os.O_CLOEXEC
+        try:
+            return os.open(path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR or not self._evict(self._eighth):
+                raise
+            return os.open(path, flags, 0o644)
+
     def opened(self, file: Evictable) -> None:
         """Add an open file. Beyond the limit, close an eighth of the others, the oldest first."""
         with self._lock:
             self._files[file] = None
             if len(self._files) <= self._limit:
                 return
-            others = [each for each in self._files if each is not file]
-        left = max(self._limit // 8, 1)
+        self._evict(self._eighth, file)
+
+    @property
+    def _eighth(self) -> int:
+        return max(self._limit // 8, 1)
+
+    def _evict(self, most: int, but: Evictable | None = None) -> int:
+        """Close up to so many idle files, the oldest first; return how many were closed."""
+        with self._lock:
+            others = [each for each in self._files if each is not but]
+        closed = 0
         for each in others:
-            if each.evict():
-                left -= 1
-                if left == 0:
-                    return
+            closed += each.evict()
+            if closed == most:
+                break
+        return closed
 
     def closed(self, file: Evictable) -> None:
         """Remove a closed file."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
@@ -18,6 +19,10 @@ from streamactors.broker.log.segments.segment_indexes import SegmentIndexes
 from streamactors.broker.log.segments.time_index import TimestampOffset
 from streamactors.broker.log.segments.transaction_index import AbortedTransaction
 from streamactors.broker.records.header import Buffer
+
+
+class _HasPath(Protocol):
+    path: Path
 
 
 class Segment:
@@ -206,10 +211,14 @@ class Segment:
         self._indexes.replace_aborted(entries)
 
     def rebuild_indexes(self) -> None:
-        """Rebuild offset and time index from the batch headers."""
+        """Rebuild offset and time index from the batch headers. Raises OSError, and then the next use rebuilds them."""
         self._forget_batches()
-        for position, header in walk_headers(self.log, 0, self.size):
-            self.note(position, header.size, header.last_offset, header.max_timestamp)
+        try:
+            for position, header in walk_headers(self.log, 0, self.size):
+                self.note(position, header.size, header.last_offset, header.max_timestamp)
+        except OSError:
+            self._indexes.must_load()
+            raise
         self.times.append(*self.greatest)
         if not self._appendable:
             self._indexes.save()
@@ -260,13 +269,23 @@ class Segment:
         return self.log.path, *self._indexes.paths()
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Rename the files. The .log file is last: its name tells whether the rename is complete."""
-        for owner in (self.offsets, self.times, self.aborted, self.log):
-            path = owner.path
-            renamed = path.with_name(path.name.removesuffix(old) + new)
-            if self._disk.exists(path):
-                self._disk.rename(path, renamed)
-            owner.path = renamed
+        """Rename the files. The .log file is last: its name tells whether the rename is complete.
+
+        Raises OSError, and then the files have their old names again."""
+        owners: tuple[_HasPath, ...] = (self.offsets, self.times, self.aborted, self.log)
+        before = [owner.path for owner in owners]
+        try:
+            for owner, path in zip(owners, before, strict=True):
+                renamed = path.with_name(path.name.removesuffix(old) + new)
+                if self._disk.exists(path):
+                    self._disk.rename(path, renamed)
+                owner.path = renamed
+        except OSError:
+            for owner, path in zip(owners, before, strict=True):
+                if owner.path != path and self._disk.exists(owner.path):
+                    self._disk.rename(owner.path, path)
+                owner.path = path
+            raise
 
     def earliest_timestamp(self) -> int:
         """Greatest timestamp of the first batch, or without one the creation time, in epoch milliseconds."""

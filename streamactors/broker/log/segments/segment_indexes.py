@@ -55,16 +55,17 @@ class SegmentIndexes:
         """Load the offset index. Return False if the file is missing or damaged and the index must be rebuilt."""
         if self._offsets_loaded:
             return True
-        self._offsets_loaded = True
         self.from_file = segment_size > 0 and self.offsets.load(self._disk, segment_size)
+        self._offsets_loaded = True  # only now: a file that cannot be opened at the moment is read by the next call
         return segment_size == 0 or self.from_file
 
     def load_times(self, segment_size: int) -> bool:
         """Load the time index. Return False if it must be rebuilt."""
         if self._times_loaded:
             return True
+        loaded = segment_size == 0 or self.times.load(self._disk, self._base_offset + MAX_RELATIVE_OFFSET + 1)
         self._times_loaded = True
-        return segment_size == 0 or self.times.load(self._disk, self._base_offset + MAX_RELATIVE_OFFSET + 1)
+        return loaded
 
     def load_aborted(self) -> bool:
         """Load the transaction index. Return False if the file is damaged. Raises OSError."""
@@ -103,6 +104,12 @@ class SegmentIndexes:
         self.times.clear()
         self._offsets_loaded = self._times_loaded = True
         self.saved = self.from_file = False
+
+    def must_load(self) -> None:
+        """Have the next use load or rebuild offset and time index, because they are not complete."""
+        self.offsets.clear()
+        self.times.clear()
+        self._offsets_loaded = self._times_loaded = False
 
     def forget_all(self) -> None:
         """Clear all three indexes."""

@@ -7,8 +7,8 @@ at once and deleted after file.delete.delay.ms, because slices may still be sent
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from streamactors.broker.log import logger
 from streamactors.broker.log.partition.log_folder import LogFolder
@@ -19,6 +19,8 @@ from streamactors.broker.log.segments.segment_files import DELETED_SUFFIX, snaps
 from streamactors.broker.log.segments.transaction_index import TransactionIndex
 
 BOUNDARIES: Final = 64
+
+T = TypeVar("T")
 
 
 class SegmentList:
@@ -69,16 +71,28 @@ class SegmentList:
             segment.replace_aborted(find_aborted(folder.disk, folder.path, self.all, index))
         return segment.aborted
 
-    def condemn(self, segments: Sequence[Segment], due_ms: int, keep_snapshot: int = -1) -> None:
-        """Rename the segments' files and remove them after `due_ms`, with their producer snapshots. Raises OSError."""
+    def condemn(self, segments: Sequence[Segment], due_ms: int, then: Callable[[], T], *, keep_snapshot: int = -1) -> T:
+        """Rename the segments' files and call `then`, which does what belongs to it. Remove them after `due_ms`, with their producer snapshots.
+
+        Raises OSError, of `then` too, and then the files have their names again."""
         folder = self._folder
+        renamed: list[Segment] = []
+        try:
+            for segment in segments:
+                segment.change_suffix("", DELETED_SUFFIX)
+                renamed.append(segment)
+                if segment.base_offset != keep_snapshot:
+                    folder.disk.remove(snapshot_path(folder.path, segment.base_offset))
+            made = then()
+        except OSError:
+            for segment in reversed(renamed):
+                segment.change_suffix(DELETED_SUFFIX, "")
+            raise
         for segment in segments:
-            segment.change_suffix("", DELETED_SUFFIX)
-            if segment.base_offset != keep_snapshot:
-                folder.disk.remove(snapshot_path(folder.path, segment.base_offset))
             segment.log.close()
             self._condemned.append((due_ms, segment))
         folder.changed = True
+        return made
 
     @property
     def condemned(self) -> int:
@@ -90,6 +104,10 @@ class SegmentList:
         due = [segment for due_ms, segment in self._condemned if now_ms is None or due_ms <= now_ms]
         self._condemned = [entry for entry in self._condemned if now_ms is not None and entry[0] > now_ms]
         return due
+
+    def put_back_condemned(self, segments: Sequence[Segment], due_ms: int | None) -> None:
+        """Undo `take_condemned` after a removal that failed: the next one tries again."""
+        self._condemned += [(0 if due_ms is None else due_ms, each) for each in segments]
 
     def close_idle(self) -> int:
         """Close idle descriptors and drop the indexes of closed segments. The next use opens or loads them again.
