@@ -2,7 +2,8 @@
 
 Versions: 1-4 (2 flexible, 3 error code, 4 total and usable bytes).   Authorised: DESCRIBE CLUSTER.
 Errors: KAFKA_STORAGE_ERROR (a folder has failed, or is short of space or descriptors).   Differs from Apache Kafka: a folder that is full
-is described with its partitions, because they can be read."""
+is described with its partitions, because they can be read. Folders that end in -stray are listed with the partitions, as topics of their names with one
+partition, if all topics are asked for."""
 
 from __future__ import annotations
 
@@ -66,13 +67,20 @@ def _partitions(request: Request) -> dict[Path, dict[str, list[dict[str, Any]]]]
             future = None if moves is None else moves.future_of(partition)
             if future is not None:
                 found.setdefault(future.folder, {}).setdefault(name, []).append(_described(future.log, future.left))
+    if asked is None:
+        for stray in request.node.logs.strays:
+            found.setdefault(stray.path.parent, {})[stray.path.name] = [_entry(0, stray.size_bytes)]
     return found
 
 
 def _described(log: PartitionLog, lag: int | None = None) -> dict[str, Any]:
+    return _entry(log.partition, log.size_bytes, lag)
+
+
+def _entry(partition: int, size_bytes: int, lag: int | None = None) -> dict[str, Any]:
     return {
-        "partition_index": log.partition,
-        "partition_size": log.size_bytes,
+        "partition_index": partition,
+        "partition_size": size_bytes,
         "offset_lag": lag or 0,
         "is_future_key": lag is not None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -39,7 +40,7 @@ class Publisher(Protocol):
 
     def reconcile(self, delta: ImageDelta) -> None: ...
 
-    def discard_strays(self, image: MetadataImage) -> None: ...
+    def discard_strays(self, image: MetadataImage, was_deleted: Callable[[uuid.UUID | None], bool]) -> None: ...
 
     def prepare(self, delta: ImageDelta) -> list[tuple[str, int]]: ...
 

@@ -464,7 +464,7 @@ class Controller:
         if self._on_leader is None:
             self._publisher.reconcile(delta)
         else:
-            self._publisher.discard_strays(delta.image)
+            self._publisher.discard_strays(delta.image, delta.was_deleted)
             self._publisher.prepare(delta)
         self._on_data_plane(delta)
         self._followed.set_result(None)

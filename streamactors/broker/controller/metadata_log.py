@@ -6,6 +6,7 @@ A batch is atomic: recovery keeps or drops it as a whole.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Final
@@ -43,6 +44,8 @@ from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.control_batch import ControlRecord, control_batch, control_records
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.records.validation import AppendOrigin
+
+_log = logging.getLogger("streamactors.broker.controller")
 
 TOPIC_ID: Final = uuid.UUID(int=1)  # as in Apache Kafka
 MAX_FETCH_BYTES: Final = 8 << 20
@@ -342,6 +345,7 @@ def write_snapshot(
 
 def install_snapshot(log: PartitionLog, epoch: int, end_offset: int, content: bytes | bytearray, now_ms: int) -> None:
     """Write a snapshot of another node beside the metadata log, and begin the log behind it. Raises StorageError."""
+    _tell_of_loss(log, end_offset)
     path = log.directory / snapshot_name(end_offset, epoch)
     try:
         log.disk.write_atomically(path, bytes(content))
@@ -383,8 +387,22 @@ def begin_behind_snapshot(log: PartitionLog, now_ms: int) -> None:
 
 def truncate_log(log: PartitionLog, offset: int, now_ms: int) -> None:
     """Remove the records and epochs from an offset on, but not the epoch of the newest snapshot. Raises StorageError."""
+    _tell_of_loss(log, offset)
     log.truncation.truncate_to(offset, now_ms)
     begin_behind_snapshot(log, now_ms)
+
+
+def _tell_of_loss(log: PartitionLog, end_offset: int) -> None:
+    """Say that committed records are lost, as the leader of the log does not have them.
+
+    A node that runs refuses to go on. After a restart it follows the controllers: it cannot know which of the two is wanted."""
+    if end_offset < log.high_watermark:
+        _log.error(
+            "the controllers lost metadata: their log ends at %d, and %d records were committed before this node was stopped. Restore the controllers' folders "
+            "from a newer copy. Records of partitions that the controllers do not know are kept in folders that end in -stray",
+            end_offset,
+            log.high_watermark,
+        )
 
 
 def disk_error(log: PartitionLog, error: OSError, what: str) -> StorageError:

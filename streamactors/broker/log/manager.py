@@ -22,9 +22,10 @@ from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.folders.data_folders import Folders
-from streamactors.broker.log.folders.folder_names import deleted_name
+from streamactors.broker.log.folders.folder_names import deleted_name, stray_name
 from streamactors.broker.log.folders.future_log import FutureLog
 from streamactors.broker.log.folders.meta_properties import MetaProperties
+from streamactors.broker.log.folders.strays import Stray, stray_in
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.shortage import FULL_ERRORS, NAMES_TAKEN, passes
 from streamactors.broker.log.start import Key, LogStart
@@ -65,6 +66,8 @@ class LogManager:
         self._gone: list[tuple[int, Path]] = []
         self.moving: dict[Key, DataFolder] = {}
         """The folders to which replicas were moving when the last broker stopped."""
+        self.strays: list[Stray] = []
+        """The folders of logs that the metadata does not know, which are kept."""
         self._open = False
         self.properties = MetaProperties("", node_id, None, own=True)
         self.watched = len(self.folders.all) > 1
@@ -101,7 +104,7 @@ class LogManager:
         """Lock the folders and open every log in them, with recovery after a crash. Raises BrokerStartError."""
         self.properties = self.folders.open(self._node_id, self._cluster_id)
         start = LogStart(self._disk, self.folders, self._default_config, self.flush_pool, strict=self.properties.own)
-        self._logs, self._counts, self.moving = start.logs, start.counts, start.moving
+        self._logs, self._counts, self.moving, self.strays = start.logs, start.counts, start.moving, start.strays
         try:
             start.open_all(self._clock_ms())
             self.folders.check_usable()
@@ -340,6 +343,24 @@ class LogManager:
             self.cleaner.forget(topic, partition)
         with self._logs_lock:
             self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
+
+    def set_aside(self, topic: str, partition: int) -> Path:
+        """Close a log and keep its folder under another name. Return the folder. Raises StorageError.
+
+        Nothing deletes it: the records may be the only ones."""
+        with self._logs_lock:
+            log = self._logs.pop((topic, partition))
+            self._counts[log.directory.parent] -= 1
+        self.cleaner.forget(topic, partition)
+        kept = log.directory.parent / stray_name(topic, partition)
+        try:
+            log.close()
+            self._disk.rename(log.directory, kept)
+            self._disk.sync_directory(kept.parent)
+            self.strays.append(stray_in(self._disk, kept))
+        except OSError as error:
+            raise StorageError(f"cannot rename {log.directory} to {kept.name}: {error.strerror or error}") from error
+        return kept
 
     # ---- periodic work ----
 

@@ -15,8 +15,9 @@ from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.folders.data_folders import METADATA_LOG, Folders, tell_left_out
-from streamactors.broker.log.folders.folder_names import DELETE_SUFFIX, parse_folder, parse_future
+from streamactors.broker.log.folders.folder_names import DELETE_SUFFIX, STRAY_SUFFIX, parse_folder, parse_future
 from streamactors.broker.log.folders.future_log import REPLACING
+from streamactors.broker.log.folders.strays import Stray, stray_in
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
 
@@ -37,6 +38,7 @@ class LogStart:
         self.logs: dict[Key, PartitionLog] = {}
         self.counts: Counter[Path] = Counter()
         self.moving: dict[Key, DataFolder] = {}
+        self.strays: list[Stray] = []
         self.folder = folders.first
         """The folder that is being opened."""
 
@@ -59,6 +61,9 @@ class LogStart:
                 continue
             if name.endswith(DELETE_SUFFIX):
                 self._disk.remove_directory(path)
+                continue
+            if name.endswith(STRAY_SUFFIX):
+                self.strays.append(stray_in(self._disk, path))
                 continue
             future = parse_future(name)
             if future is not None:

@@ -7,6 +7,7 @@ the data plane's thread before the next one is prepared: a heartbeat reports onl
 from __future__ import annotations
 
 import logging
+import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -22,6 +23,7 @@ from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.network.outgoing.channel import Buffers
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.protocol.record_schema import CorruptRecord
@@ -41,7 +43,7 @@ class Publisher(Protocol):
 
     def apply(self, delta: ImageDelta) -> None: ...
 
-    def discard_strays(self, image: MetadataImage) -> None: ...
+    def discard_strays(self, image: MetadataImage, was_deleted: Callable[[uuid.UUID | None], bool]) -> None: ...
 
 
 READ_AGAIN_MS: Final = 1_000.0
@@ -73,6 +75,8 @@ class Member:
         self._copy: MetadataCopy | None = None
         self._first_end: int | None = None  # the end of the log that the controllers named first
         self._deltas: deque[ImageDelta] = deque()
+        self._first_deltas: list[ImageDelta] = []
+        """The changes that were applied until the metadata was up to date for the first time: they say which topics were deleted."""
         self._publishing = False
         self._image = MetadataImage()  # applied by the data plane
         self._caught_up: Future[None] = Future()
@@ -132,7 +136,12 @@ class Member:
             self._dispatcher.call_later(READ_AGAIN_MS, partial(self.committed, high_watermark))
             return
         except (CorruptRecord, BrokerError) as error:
-            self.life.fail(BrokerError(f"the metadata of the cluster cannot be read: {error}"))
+            self.life.fail(
+                BrokerError(
+                    f"the metadata of the cluster cannot be read: {error}; if folders of controllers were put back from copies, delete "
+                    f"{METADATA_TOPIC}-0 in {self._node.logs.folder}, which is older or newer than they are: the controllers have the metadata"
+                )
+            )
             return
         self._node.voters = self._copy.voters
         self._publish()
@@ -163,6 +172,8 @@ class Member:
             return
         self._publishing = True
         delta = self._deltas.popleft()
+        if not self._caught_up.done():
+            self._first_deltas.append(delta)
         try:
             self._node.helpers.run(
                 lambda: self._publisher.prepare(delta), lambda outcome: self._prepared(delta, outcome)
@@ -199,7 +210,10 @@ class Member:
         if self._caught_up.done() or self._image.offset < self._first_end - 1:
             return
         self._publishing = True
-        image = self._image
+        image, deltas = self._image, tuple(self._first_deltas)
+
+        def was_deleted(topic_id: uuid.UUID | None) -> bool:
+            return any(each.was_deleted(topic_id) for each in deltas)
 
         def discarded(outcome: HelperOutcome[None]) -> None:
             if outcome.error is not None:
@@ -211,12 +225,13 @@ class Member:
 
         def go_on() -> None:
             self._publishing = False
+            self._first_deltas.clear()
             if not self._caught_up.done():
                 self._caught_up.set_result(None)
             self._publish()
 
         try:
-            self._node.helpers.run(lambda: self._publisher.discard_strays(image), discarded)
+            self._node.helpers.run(lambda: self._publisher.discard_strays(image, was_deleted), discarded)
         except RuntimeError:
             pass  # the helpers have ended: the broker is stopping
 

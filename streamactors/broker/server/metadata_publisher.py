@@ -7,6 +7,7 @@ the log.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, ParamSpec
 
@@ -14,6 +15,7 @@ from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.describe import resolve_topic
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageShortage
 from streamactors.broker.log.config import LogConfig, ManagerConfig
+from streamactors.broker.log.folders.folder_names import stray_name
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
@@ -29,6 +31,8 @@ _log = logging.getLogger("streamactors.broker.controller")
 
 P = ParamSpec("P")
 Folder = tuple[str, int]  # topic, partition
+WasDeleted = Callable[[uuid.UUID | None], bool]
+"""Whether the metadata says that the topic with an id was deleted."""
 
 AGAIN_MS: Final = 1_000.0
 
@@ -56,7 +60,7 @@ class MetadataPublisher:
                 settings, _ = self._log_config(config, delta.image, topic)
                 first: dict[int, PartitionLog] = {}  # the first log of each leader epoch; the others copy its files
                 for partition in self._hosted(topic):
-                    self._discard_namesake(topic, partition.partition)
+                    self._discard_namesake(topic, partition.partition, delta.was_deleted)
                     folder = partition.folder_of(self._node.node_id)
                     if logs.get(topic.name, partition.partition) is None and not logs.is_lost(folder):
                         like = first.get(partition.leader_epoch)
@@ -77,19 +81,31 @@ class MetadataPublisher:
             raise
         return made
 
-    def _discard_namesake(self, topic: TopicImage, index: int) -> None:
-        """Delete the log of an earlier topic of this name, which was deleted while this broker was away."""
+    def _discard_namesake(self, topic: TopicImage, index: int, was_deleted: WasDeleted) -> None:
+        """Make way for the log of a topic: one of another topic of this name is there, which the metadata does not know any more."""
         log = self._node.logs.get(topic.name, index)
         if (
             log is not None
             and log.topic_id not in (None, topic.topic_id)
             and self._partitions.get(topic.name, index) is None
         ):
-            _log.warning("%s-%d is deleted: it belongs to an earlier topic of this name", topic.name, index)
-            self._node.logs.delete(topic.name, index)
+            self._discard(log, was_deleted, "belongs to another topic of this name")
 
-    def discard_strays(self, image: MetadataImage) -> None:
-        """Delete logs whose partition was deleted, or moved to other brokers, while this broker was away. Raises StorageError."""
+    def _discard(self, log: PartitionLog, was_deleted: WasDeleted, why: str) -> None:
+        """Delete a log that has no records, or whose topic was deleted as the metadata says; keep every other one. Raises StorageError."""
+        # A controller's folder is restored from an older copy -> the topics that were made since are unknown -> their records are the only ones.
+        if log.end_offset == log.log_start_offset or was_deleted(log.topic_id):
+            _log.info("%s-%d is deleted: it %s", log.topic, log.partition, why)
+            self._node.logs.delete(log.topic, log.partition)
+            return
+        name, records = f"{log.topic}-{log.partition}", log.end_offset - log.log_start_offset
+        kept = self._node.logs.set_aside(log.topic, log.partition)
+        _log.warning("%s %s; its %d records are kept in %s, which the broker never deletes", name, why, records, kept)
+
+    def discard_strays(self, image: MetadataImage, was_deleted: WasDeleted) -> None:
+        """Delete or set aside the logs of partitions that the metadata does not have on this broker. Raises StorageError.
+
+        They were deleted, or moved to other brokers, while this broker was away; or the metadata is older than they are."""
         here = self._node.node_id
         for log in self._node.logs.logs():
             topic = image.topics.get(log.topic)
@@ -100,10 +116,7 @@ class MetadataPublisher:
             )
             if known and topic is not None and here in topic.partitions[log.partition].replicas:
                 continue
-            _log.warning(
-                "%s-%d is deleted: the cluster has it no more, or not on this broker", log.topic, log.partition
-            )
-            self._node.logs.delete(log.topic, log.partition)
+            self._discard(log, was_deleted, "is not on this broker, as the metadata says")
 
     def withdraw(self, folders: Iterable[Folder]) -> None:
         """Remove folders that were prepared for a change that failed."""
@@ -127,7 +140,8 @@ class MetadataPublisher:
             if log.end_offset > 0 and not delta.was_deleted(log.topic_id):
                 raise BrokerStartError(
                     f"the data folder {logs.folder} has records of {log.topic}-{log.partition}, which its metadata does "
-                    f"not know; restore {METADATA_TOPIC}-0 from a copy, or start with another --data folder"
+                    f"not know; restore {METADATA_TOPIC}-0 from a newer copy, start with another --data folder, or start without these records: "
+                    f"rename {log.directory} to {stray_name(log.topic, log.partition)}"
                 )
             logs.delete(log.topic, log.partition)
         self.prepare(delta)

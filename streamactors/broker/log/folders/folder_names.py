@@ -1,4 +1,4 @@
-"""The names of the folders of logs: TOPIC-N, and TOPIC-N.HEX with -delete or -future at the end, as in Apache Kafka. Pure.
+"""The names of the folders of logs: TOPIC-N, and TOPIC-N.HEX with -delete, -future or -stray at the end, as in Apache Kafka. Pure.
 
 Owner: LogManager."""
 
@@ -9,13 +9,23 @@ import uuid
 from typing import Final
 
 DELETE_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
 MAX_NAME: Final = 255
 _FUTURE: Final = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-future")
 
 
 def deleted_name(topic: str, partition: int) -> str:
     """Return a new name for the folder of a log that is deleted."""
-    ending = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
+    return _marked(topic, partition, DELETE_SUFFIX)
+
+
+def stray_name(topic: str, partition: int) -> str:
+    """Return a new name for the folder of a log that the metadata does not know."""
+    return _marked(topic, partition, STRAY_SUFFIX)
+
+
+def _marked(topic: str, partition: int, suffix: str) -> str:
+    ending = f"-{partition}.{uuid.uuid4().hex}{suffix}"
     return topic[: MAX_NAME - len(ending)] + ending
 
 
