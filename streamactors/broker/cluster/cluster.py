@@ -146,7 +146,7 @@ class Cluster(ClusterControl):
         if self._doors is not None:
             self._arguments["listen"] = self._doors.listen(self._arguments["listen"])
             made = self._doors.settings() if brokers == 1 else self._doors.between_nodes()
-            self._arguments["settings"] = {**PROFILE, **made, **self._arguments["settings"]}
+            self._arguments["settings"] = self._doors.with_given({**PROFILE, **made}, self._arguments["settings"])
             self._arguments["add_scram"] = self._doors.add_scram()
             self._arguments["acls"] = self._doors.acls or []
         self._running: Running | None = None

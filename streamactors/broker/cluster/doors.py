@@ -9,7 +9,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from streamactors.broker.cluster.acl import Acl
 from streamactors.broker.errors import BrokerStartError
@@ -57,6 +57,25 @@ class Doors:
             made["authorizer.class.name"] = AUTHORISER
             made["super.users"] = f"User:{OWNER}"
         return made
+
+    def with_given(self, made: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a Cluster: those that are made for it, and those that are given, in which the Cluster itself keeps its access.
+
+        Raises BrokerStartError for a given setting that would take it away."""
+        merged = {**made, **given}
+        if not self.users:
+            return merged
+        if "plain.sasl.jaas.config" in given:
+            raise BrokerStartError(
+                "Cluster(users=…, config={'plain.sasl.jaas.config': …}): the Cluster makes this setting of its users; leave one of the two out"
+            )
+        if merged.get("authorizer.class.name"):
+            others = str(given.get("super.users", "")).strip().rstrip(";")
+            merged["super.users"] = f"{others};User:{OWNER}" if others else f"User:{OWNER}"
+        mechanisms = [each.strip() for each in str(merged["sasl.enabled.mechanisms"]).split(",") if each.strip()]
+        if "PLAIN" not in mechanisms:
+            merged["sasl.enabled.mechanisms"] = ",".join([*mechanisms, "PLAIN"])
+        return merged
 
     def between_nodes(self) -> dict[str, str]:
         """Return the settings with which several brokers and controllers connect to each other: as the owner, over TLS if clients use TLS."""

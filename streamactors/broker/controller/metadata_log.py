@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from typing import Final
 
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError, StorageShortage
@@ -60,6 +61,7 @@ class MetadataLog:
         self._log = log
         self._now_ms = now_ms
         self.in_transaction = False
+        self._snapshot: EpochEnd | None = None
         self._history = VotersHistory()
         self.on_voters: Callable[[VoterSet | None], object] = lambda _: None
         """Called when other voters count, or the same at other addresses. Set by the owner."""
@@ -135,8 +137,11 @@ class MetadataLog:
 
     @property
     def newest_snapshot(self) -> EpochEnd | None:
-        """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder."""
-        return newest_snapshot(self._log)
+        """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder. While the folder cannot be
+        listed, for want of a descriptor for example, it is the one that was found last."""
+        with suppress(OSError):
+            self._snapshot = newest_snapshot(self._log)
+        return self._snapshot
 
     def snapshot_piece(self, snapshot: tuple[int, int], position: int) -> tuple[int, bytes] | None:
         """Return the size of a snapshot, (epoch, end offset), and bytes of it from `position` on. None if it is not the newest,

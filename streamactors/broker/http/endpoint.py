@@ -60,7 +60,8 @@ class _Server(ThreadingHTTPServer):
         self.expected = f"Bearer {door.token}".encode()
         self.address_family = socket.AF_INET6 if ":" in door.host else socket.AF_INET
         self._tls = None if door.certificate is None else tls_context(door.certificate)
-        self._open: dict[socket.socket, float] = {}
+        self._open: dict[socket.socket, float] = {}  # since when, the oldest first
+        self._asking: set[socket.socket] = set()  # those that have sent a request
         self._lock = threading.Lock()
         super().__init__((door.host, door.port), _Handler)
 
@@ -73,12 +74,18 @@ class _Server(ThreadingHTTPServer):
         return connection, peer
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection on a thread, unless there are too many. Connections that take too long are ended first."""
+        """Serve a connection on a thread. If there are too many, the oldest one that has not sent its request makes room; connections that take too
+        long are ended, too."""
         now = time.monotonic()
         with self._lock:
             for connection, since in self._open.items():
                 if now - since > LONGEST_S:
                     _end(connection)
+            if len(self._open) >= MOST_CONNECTIONS:
+                silent = next((each for each in self._open if each not in self._asking), None)
+                if silent is not None:
+                    _end(silent)
+                    del self._open[silent]
             full = len(self._open) >= MOST_CONNECTIONS
             if not full:
                 self._open[request] = now
@@ -87,10 +94,17 @@ class _Server(ThreadingHTTPServer):
         else:
             super().process_request(request, client_address)
 
+    def asks(self, request: Any) -> None:
+        """A connection has sent its request."""
+        with self._lock:
+            if request in self._open:
+                self._asking.add(request)
+
     def shutdown_request(self, request: Any) -> None:
         """Forget a connection and close it."""
         with self._lock:
             self._open.pop(request, None)
+            self._asking.discard(request)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -114,6 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with a page."""
+        self.server.asks(self.request)
         path = self.path.partition("?")[0]
         given = self.headers.get("Authorization", "").encode("utf-8", "replace")
         if not hmac.compare_digest(given, self.server.expected):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -268,7 +269,8 @@ class Quorum:
                 self._fetch(request, reply)
                 return
             case FetchSnapshot():
-                reply(piece_of(self._log, state, request))
+                with suppress(StorageShortage):  # the other node asks again
+                    reply(piece_of(self._log, state, request))
                 return
         self._guarded(effects)
         if not self._stopped and not self._effects:  # a vote that is not on the disk is not given
@@ -306,11 +308,20 @@ class Quorum:
 
     def _serve(self, fetch: Fetch, reply: Reply) -> None:
         """Answer a fetch, which is judged again: much can have happened while it waited."""
+        if self._stopped:
+            return
         answer, _ = self._state.fetch(fetch, self._now_ms())
         if not answer.error:
             answer = replace(answer, high_watermark=self.known_high_watermark)
         if _agrees(answer) and fetch.offset < self._log.end_offset:
-            answer = replace(answer, batches=self._log.batches(fetch.offset))
+            try:
+                answer = replace(answer, batches=self._log.batches(fetch.offset))
+            except StorageShortage:
+                self._timers.call_later(AGAIN_MS / 10, partial(self._serve, fetch, reply))
+                return
+            except StorageError as error:
+                self.halt(error)
+                return
         reply(answer)
 
     def _serve_waiting(self, which: Callable[[_Waiting], bool]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -99,6 +100,39 @@ def test_metrics_of_a_broker_over_https(tmp_path: Path, token: str) -> None:
             urllib.request.urlopen(f"https://{url}", timeout=30, context=old)
     finally:
         endpoint.close()
+
+
+def test_any_number_of_silent_clients_keeps_nobody_out(guarded: HttpEndpoint) -> None:
+    # 64 of them made a probe of /ready fail until their time was over, which took 10 s.
+    silent = [socket.create_connection(("127.0.0.1", guarded.port), 30) for _ in range(2 * MOST_CONNECTIONS)]
+    for _ in range(3):
+        assert asked(f"http://127.0.0.1:{guarded.port}/ready", "Bearer s3cret") == (200, b"ready\n")
+    assert silent[0].recv(1) == b"", "the oldest one has made room"
+    for each in silent:
+        each.close()
+
+
+def test_a_client_that_is_being_served_does_not_make_room(token: str) -> None:
+    asked_for, may_end = threading.Event(), threading.Event()
+
+    def slow() -> Page:
+        asked_for.set()
+        may_end.wait(30)
+        return Page(b"slow\n")
+
+    endpoint = HttpEndpoint(HttpDoor.of("0", token), {"/slow": slow, "/ready": lambda: Page(b"ready\n")})
+    url, answers = f"http://127.0.0.1:{endpoint.port}", list[tuple[int, bytes]]()
+    waiting = threading.Thread(target=lambda: answers.append(asked(f"{url}/slow", "Bearer s3cret")))
+    waiting.start()
+    assert asked_for.wait(30)
+    silent = [socket.create_connection(("127.0.0.1", endpoint.port), 30) for _ in range(2 * MOST_CONNECTIONS)]
+    assert asked(f"{url}/ready", "Bearer s3cret") == (200, b"ready\n")
+    may_end.set()
+    waiting.join(30)
+    assert answers == [(200, b"slow\n")]
+    for each in silent:
+        each.close()
+    endpoint.close()
 
 
 def test_slow_and_silent_clients_keep_nobody_out(guarded: HttpEndpoint) -> None:

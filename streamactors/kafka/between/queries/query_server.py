@@ -92,12 +92,17 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection on a thread, unless there are too many."""
+        """Serve a connection on a thread, unless there are too many. The oldest one that has not shown the token makes room."""
         now = time.monotonic()
         with self._lock:
             for connection in [c for c, since in self._open.items() if since is not None and now - since > STRANGER_S]:
                 _end(connection)
                 del self._open[connection]
+            if len(self._open) >= MOST_CONNECTIONS:
+                stranger = next((each for each, since in self._open.items() if since is not None), None)
+                if stranger is not None:
+                    _end(stranger)
+                    del self._open[stranger]
             full = len(self._open) >= MOST_CONNECTIONS
             if not full:
                 self._open[request] = now
