@@ -15,7 +15,7 @@ from streamactors.clock import VirtualClock
 from streamactors.engine.island.run import Run
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
-from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded, StartReading
+from streamactors.kafka.reading.messages import Commits, HoldBack, RunEnded, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.shared.shared_router import SharedReader, SharedRouter
@@ -29,6 +29,8 @@ class SharedActor:
         self.settings = settings
         self.is_shutdown: StreamFuture[None] = StreamFuture("shared consumer")
         self.tracker = OffsetTracker() if settings.group_id else None
+        self.look: Callable[[], dict[str, Any]] | None = None
+        """Returns the consumer's snapshot without asking the actor; None before the first source has started."""
         self._tell: Callable[[Any], None] | None = None
         self._owners: dict[TopicPartition, SharedReader] = {}
         self._held_back: dict[SharedReader, frozenset[TopicPartition]] = {}
@@ -80,7 +82,11 @@ class SharedActor:
         tell: Callable[[Any], None] = system.spawn(
             actor, f"shared consumer {self.settings.group_id or ''}".strip()
         ).tell
+        self.look = actor.look
         tell(StartReading())
+        self.is_shutdown.add_done_callback(
+            lambda _: tell(RunEnded())
+        )  # no run ends the actor, which has a thread of its own
         return tell
 
     def left(self, link: SharedReader) -> None:

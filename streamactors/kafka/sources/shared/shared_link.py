@@ -51,6 +51,7 @@ class SharedLink(ConsumerLink):
         assert isinstance(subscription, ManualSubscription)
         self.source, self.feed_of, self._subscription = source, how["feed_of"], subscription
         to_actor = self._shared.join(self, subscription.partitions, run)
+        self.control.look = self._shared.look
         return lambda message: self._told(message, to_actor)
 
     def first_message(self) -> Any:
