@@ -63,7 +63,17 @@ class StreamProducer:
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
         self._created = CreatedTopics(settings.bootstrap_servers, self.later, self._topics)
-        self._errors = ProducerErrors(self._connection, settings.transactional_id, self._hear, self._topics)
+        self._errors = ProducerErrors(
+            self._connection,
+            settings.transactional_id,
+            self._hear,
+            self._topics,
+            (
+                lambda: self._client.begin_transaction(),
+                lambda: self._client.commit_transaction(0),
+                lambda: self._client.abort_transaction(0),
+            ),
+        )
         self.not_delivered = self._errors.not_delivered
         self._polling = False
         self._served_at = self._busy_until = 0.0

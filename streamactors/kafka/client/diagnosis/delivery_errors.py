@@ -10,7 +10,7 @@ from streamactors.kafka.client.connection import NO_TOPIC, ck, did_you_mean
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 
-OLD_EPOCH: Final = (ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError._FENCED)
+OLD_EPOCH: Final = (ck.KafkaError.INVALID_PRODUCER_EPOCH, ck.KafkaError.PRODUCER_FENCED, ck.KafkaError._FENCED)
 """The errors of a producer that has lost its transactional id. That of a record may come before the fatal one."""
 LOST_ID: Final = ": a newer producer has this id, or the transaction lasted longer than transaction.timeout.ms, a property of the producer"
 
@@ -106,9 +106,8 @@ _STALE = (
 )
 
 
-def producer_failed(error: Any, who: str) -> ProducerFailed:
-    """Return what an exception of librdkafka's producer means."""
-    cause = error.args[0]
+def producer_failed(cause: Any, who: str) -> ProducerFailed:
+    """Return what an error of librdkafka's producer means."""
     kind = StaleMembership if cause.code() in _STALE else ProducerFailed
     return kind(f"{who}: {cause.str()} ({cause.name()}){LOST_ID if cause.code() in OLD_EPOCH else ''}")
 

@@ -6,7 +6,7 @@ errors here combine all three."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
@@ -28,7 +28,8 @@ REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
 
 
 class ProducerErrors:
-    """See the module. `hear()` serves librdkafka's callbacks, `topics()` returns the topics that exist."""
+    """See the module. `hear()` serves librdkafka's callbacks, `topics()` returns the topics that exist. `ask`: calls that a transactional
+    producer refuses after a fatal error."""
 
     def __init__(
         self,
@@ -36,11 +37,13 @@ class ProducerErrors:
         transactional_id: str | None,
         hear: Callable[[], None],
         topics: Callable[[], Iterable[str]],
+        ask: Sequence[Callable[[], object]],
     ) -> None:
         self._connection = connection
         self._transactional_id = transactional_id
         self._hear = hear
         self._topics = topics
+        self._ask = ask
         self._who = f"transactional id {transactional_id or 'none'}"
 
     @property
@@ -68,20 +71,50 @@ class ProducerErrors:
     def _refused(self, record: ProducerRecord, cause: Any) -> RecordError | ProducerFailed:
         if cause.code() != ck.KafkaError._FATAL:
             return not_sent(record, cause)
-        if self._connection.fatal is None:
-            self._hear()
+        fatal = self._fatal(cause)
         if self.writes_nothing:
             return not_sent(record, cause, self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic)))
-        # the complaint has the reason: mostly another producer took over
-        return ProducerFailed(f"{self._who}: {self._connection.complaint or cause.str()}")
+        return self._ended(fatal)
+
+    def _fatal(self, cause: Any) -> Any:
+        """Return the fatal error that librdkafka calls only "Local: Fatal error" in `cause`; the cause itself if it names its reason.
+
+        The reason comes in a callback, which may still be on its way: a record is refused before. A transactional producer names it in its
+        calls, except those that must wait for the repetition of another one."""
+        connection = self._connection
+        if cause.code() != ck.KafkaError._FATAL:
+            if cause.fatal():
+                connection.fatal = cause
+            return cause
+        if connection.fatal is None:
+            self._hear()
+        for call in self._ask if self._transactional_id is not None else ():
+            if connection.fatal is not None:
+                break
+            try:
+                call()
+            except ck.KafkaException as error:
+                if error.args[0].fatal():
+                    connection.fatal = error.args[0]
+        return connection.fatal or cause
+
+    def _ended(self, fatal: Any) -> ProducerFailed:
+        """Return the error of a producer that a fatal error has ended."""
+        if fatal.code() == ck.KafkaError._FATAL and self._connection.complaint:
+            return ProducerFailed(f"{self._who}: {self._connection.complaint}")
+        return ProducerFailed(
+            f"{self._who}: {self._connection.shown(fatal)} ({fatal.name()}){LOST_ID if fatal.code() in OLD_EPOCH else ''}"
+        )
 
     def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
         """Return the error of a record that was not delivered. It names topics with similar names, or the missing right.
 
         It is ProducerFailed when the producer has lost its transactional id: then no record can be delivered."""
         topics: Iterable[str] = ()
-        if self._transactional_id is not None and not isinstance(error, BaseException) and error.code() in OLD_EPOCH:
-            return ProducerFailed(f"{self._who}: {error.str()} ({error.name()}){LOST_ID}")
+        if self._transactional_id is not None and not isinstance(error, BaseException):
+            fatal = self._connection.fatal if is_purged(error) else self._fatal(error)
+            if fatal is not None and fatal.code() in OLD_EPOCH:
+                return self._ended(fatal)
         if not isinstance(error, BaseException) and (why := self._reason(record, error)):
             return not_delivered(record, error, why=why)
         if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
@@ -100,9 +133,10 @@ class ProducerErrors:
         """Return what an exception of librdkafka means for the whole producer.
 
         `hear`: the name of a topic that a transaction must not write may still be in a line of the log that no thread has read yet."""
-        code = error.args[0].code()
+        cause = self._fatal(error.args[0])
+        code = cause.code()
         if code not in DENIED:
-            return producer_failed(error, self._who)
+            return producer_failed(cause, self._who)
         if hear and DENIED[code] == "TOPIC" and not self._connection.refused_topic:
             self._hear()
         right = of_producer(DENIED[code], self._transactional_id or "", self._connection.refused_topic)
