@@ -26,6 +26,18 @@ _IMMUTABLE: Final = frozenset(
 )
 
 
+class ByArrival:
+    """A merge of two sessions that must get the one whose first row came first on the left. Other merges get sessions by ascending end."""
+
+    __slots__ = ("_merge",)
+
+    def __init__(self, merge: Merge) -> None:
+        self._merge = merge
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        return self._merge(left, right)
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregator:
     """`kind` is "count", "reduce" or "aggregate"; `merge` is None where sessions cannot be merged."""

@@ -22,9 +22,10 @@ two_times: Final = struct.Struct(">QQ").pack
 
 
 class Session:
-    """[start, end] of a key with its aggregate. `gone`: removed from the store; if it was merged, `old` is its value."""
+    """[start, end] of a key with its aggregate. `gone`: removed from the store; if it was merged, `old` is its value. `born`: a number of its first
+    row that grows with each arrival, where the order of arrivals counts, else 0."""
 
-    __slots__ = ("context", "dirty", "end", "gone", "ident", "key", "logged", "old", "prior", "start", "value")
+    __slots__ = ("born", "context", "dirty", "end", "gone", "ident", "key", "logged", "old", "prior", "start", "value")
 
     def __init__(self, ident: Ident, key: Any, start: int, end: int, value: Any, context: RecordContext | None) -> None:
         self.ident = ident
@@ -35,6 +36,7 @@ class Session:
         self.context = context
         self.prior: Any = None
         self.old: Any = None
+        self.born = 0
         self.gone = False
         self.dirty = True
         self.logged = False

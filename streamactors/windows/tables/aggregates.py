@@ -13,7 +13,9 @@ from math import isnan
 from typing import Any
 
 from streamactors.errors import BuildError
+from streamactors.windows.definitions.aggregator import ByArrival
 from streamactors.windows.state.serdes import default_bytes
+from streamactors.windows.tables.total_order import rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,33 @@ def _only(state: list[Any]) -> Any:
     return state[0] if state else None
 
 
-def choosing(choose: Callable[[Any, Any], Any]) -> ReadyAggregate:
-    """The value that `choose(old, new)` keeps: min, max, the first, the last. Sessions merge by ascending end."""
+def _choosing(choose: Callable[[Any, Any], Any]) -> ReadyAggregate:
+    """The value that `choose(old, new)` keeps. Sessions merge in the order in which their first rows came."""
 
     def merge(left: list[Any], right: list[Any]) -> list[Any]:
         return [choose(left[0], right[0])] if left and right else left or right
 
-    return ReadyAggregate(_nothing, lambda state, value: merge(state, [value]), merge, _only)
+    return ReadyAggregate(_nothing, lambda state, value: merge(state, [value]), ByArrival(merge), _only)
+
+
+def smallest() -> ReadyAggregate:
+    """The smallest value; of equal ones the one that came first."""
+    return _choosing(lambda old, new: new if rank(new) < rank(old) else old)
+
+
+def largest() -> ReadyAggregate:
+    """The largest value; of equal ones the one that came first."""
+    return _choosing(lambda old, new: new if rank(new) > rank(old) else old)
+
+
+def first() -> ReadyAggregate:
+    """The value that came first."""
+    return _choosing(lambda old, _: old)
+
+
+def last() -> ReadyAggregate:
+    """The value that came last: of merged sessions it is the row that has merged them, which is added after the merge."""
+    return _choosing(lambda _, new: new)
 
 
 def mean() -> ReadyAggregate:
@@ -56,14 +78,15 @@ def mean() -> ReadyAggregate:
 
 
 def top(n: int) -> ReadyAggregate:
-    """The n largest values, the largest first."""
+    """The n largest values, the largest first; of equal ones those that came first."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise BuildError(f"top: n is {n!r}; give a number of at least 1")
 
     def add(state: list[Any], value: Any) -> list[Any]:
-        return heapq.nlargest(n, [*state, value])
+        return heapq.nlargest(n, [*state, value], key=rank)
 
-    return ReadyAggregate(_nothing, add, lambda left, right: heapq.nlargest(n, [*left, *right]), list)
+    merge = ByArrival(lambda left, right: heapq.nlargest(n, [*left, *right], key=rank))
+    return ReadyAggregate(_nothing, add, merge, list)
 
 
 def _datasketches(where: str) -> Any:

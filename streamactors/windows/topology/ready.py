@@ -33,27 +33,27 @@ class ReadyAggregations(ABC):
         """The table of an aggregation."""
 
     def min(self, of: Of = None, *, name: str | None = None) -> TopologyTable:
-        """The smallest value."""
-        return self._ready(aggregates.choosing(lambda old, new: new if new < old else old), of, name)
+        """The smallest value. NaN is larger than every number."""
+        return self._ready(aggregates.smallest(), of, name)
 
     def max(self, of: Of = None, *, name: str | None = None) -> TopologyTable:
-        """The largest value."""
-        return self._ready(aggregates.choosing(lambda old, new: new if new > old else old), of, name)
+        """The largest value. NaN is larger than every number."""
+        return self._ready(aggregates.largest(), of, name)
 
     def first(self, of: Of = None, *, name: str | None = None) -> TopologyTable:
-        """The value that came first."""
-        return self._ready(aggregates.choosing(lambda old, _: old), of, name)
+        """The value of the row that came first, whatever the timestamps; of merged sessions as well."""
+        return self._ready(aggregates.first(), of, name)
 
     def last(self, of: Of = None, *, name: str | None = None) -> TopologyTable:
-        """The value that came last."""
-        return self._ready(aggregates.choosing(lambda _, new: new), of, name)
+        """The value of the row that came last, whatever the timestamps; of merged sessions as well."""
+        return self._ready(aggregates.last(), of, name)
 
     def mean(self, of: Of = None, *, name: str | None = None) -> TopologyTable:
         """The mean of the values."""
         return self._ready(aggregates.mean(), of, name)
 
     def top(self, n: int, of: Of = None, *, name: str | None = None) -> TopologyTable:
-        """The n largest values as a list, the largest first."""
+        """The n largest values as a list, the largest first. NaN is larger than every number."""
         return self._ready(aggregates.top(n), of, name)
 
     def distinct(self, of: Of = None, *, precision: int = 12, name: str | None = None) -> TopologyTable:
@@ -61,7 +61,7 @@ class ReadyAggregations(ABC):
         return self._ready(aggregates.distinct(precision), of, name)
 
     def quantiles(self, *ranks: float, of: Of = None, name: str | None = None) -> TopologyTable:
-        """The values at these ranks, from 0 to 1, as a list of floats, by a KLL sketch (extra `sketches`)."""
+        """The values at these ranks, from 0 to 1, as a list of floats, by a KLL sketch (extra `sketches`). NaN has no rank and is refused."""
         return self._ready(aggregates.quantiles(ranks), of, name)
 
     def _ready(self, ready: ReadyAggregate, of: Of, name: str | None) -> TopologyTable:

@@ -11,9 +11,10 @@ store shows it: while its end > newest end ever written - retention."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
-from streamactors.windows.definitions.aggregator import as_values, snapshot
+from streamactors.windows.definitions.aggregator import ByArrival, as_values, snapshot
 from streamactors.windows.definitions.windows import SessionWindows
 from streamactors.windows.operators.aggregate import AggregateSpec
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment, Update
@@ -27,6 +28,7 @@ from streamactors.windows.state.store_log import pack_context, unpack_context
 from streamactors.windows.state.stores import Stores
 
 _SEGMENT_MS: Final = 60_000  # Kafka's smallest segment of a store
+_birth_of = attrgetter("born")
 
 
 class SessionOperator(InclusiveOperator[Session]):
@@ -51,6 +53,8 @@ class SessionOperator(InclusiveOperator[Session]):
         self._counts = aggregator.kind == "count"
         self._init = aggregator.init
         self._add = as_values(aggregator.add)
+        self._by_arrival = isinstance(merge, ByArrival)
+        self._arrivals = 0  # sessions that were begun, where the order of arrivals counts
         self._merge = as_values(lambda left, right: merge(left, snapshot(right)))
 
     def _update(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
@@ -97,6 +101,8 @@ class SessionOperator(InclusiveOperator[Session]):
             if not joined:
                 self.env.identity.check(ident)
             session = Session(ident, record.key, start, end, value, context)
+            if self._by_arrival:
+                session.born = self._birth(joined)
             self._sessions.add(session)
             self._await_close(session)
         elif (hidden := self._sessions.find(ident, start, end)) is not None:  # in Kafka mode: not joined, yet deleted
@@ -108,9 +114,18 @@ class SessionOperator(InclusiveOperator[Session]):
         if self._counts:
             return sum([session.value for session in joined], 1)
         aggregate = self._init()
+        if self._by_arrival and len(joined) > 1:
+            joined = sorted(joined, key=_birth_of)
         for session in joined:
             aggregate = self._merge(aggregate, session.value)
         return self._add(aggregate, value)
+
+    def _birth(self, joined: list[Session]) -> int:
+        """Return the number of the first row of a session: the oldest of those it joins, else a new one."""
+        if joined:
+            return min(map(_birth_of, joined))
+        self._arrivals += 1
+        return self._arrivals
 
     def _tie(self, session: Session) -> bytes:
         key, start = key_bytes(session.ident), session.start
@@ -155,10 +170,15 @@ class SessionOperator(InclusiveOperator[Session]):
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for _, each in self._log.touched():
-            yield session_key(each), [each.key, each.start, each.end, each.value, pack_context(each.context)]
+            fields = [each.key, each.start, each.end, each.value, pack_context(each.context)]
+            yield session_key(each), [*fields, each.born] if self._by_arrival else fields
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | ({"arrivals": self._arrivals} if self._by_arrival else {})
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
+        self._arrivals = state.get("arrivals", 0)
         self._sessions.reach(self._newest)
 
     def _restore_entries(self, entries: Iterable[list[Any]]) -> None:
@@ -166,7 +186,8 @@ class SessionOperator(InclusiveOperator[Session]):
 
     def _session(self, fields: Sequence[Any]) -> Session:
         """Return the session of a changelog entry."""
-        key, start, end, value, context = fields
+        key, start, end, value, context, *birth = fields
         session = Session(self.env.identity.of(key), key, start, end, value, unpack_context(context))
+        session.born = birth[0] if birth else 0
         session.dirty, session.logged = False, True
         return session
