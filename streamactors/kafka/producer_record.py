@@ -15,7 +15,7 @@ class ProducerRecord(NamedTuple):
     """A record to write.
 
     `value`, `key`: bytes, text or None, or what the serdes of the writer take. `partition` None: chosen by the key (Java's murmur2).
-    `timestamp`: ms since 1970, None: now; librdkafka takes 0 for now, too, and a negative one is refused."""
+    `timestamp`: ms since 1970, None: now; 0, which librdkafka takes for now, is written as 1, and a negative one is refused."""
 
     topic: str
     value: Any = None

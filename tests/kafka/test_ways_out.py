@@ -15,8 +15,11 @@ from streamactors.kafka import (
     Consumer,
     MetadataClient,
     Producer,
+    ProducerMessage,
     ProducerRecord,
+    SendProducer,
     Subscriptions,
+    Transactional,
 )
 from streamactors.kafka.client import connection, created_topics
 from streamactors.kafka.errors import RecordError, TopicNotFound
@@ -177,12 +180,36 @@ def test_a_record_with_its_time_in_seconds_is_said_once(
     )
 
 
-def test_a_timestamp_of_0_that_becomes_now_is_said_once(producer_settings, system, one_partition, caplog):
+@pytest.mark.parametrize("headers", [None, [("h", b"1")]])
+def test_a_timestamp_of_0_is_written_as_1_by_every_writer(
+    cluster, producer_settings, system, read_all, wait_for, headers
+):
+    # librdkafka takes 0 for now, 56 years later
+    topic = f"zero-{'plain' if headers is None else 'headers'}"
+    cluster.create_topic(topic, 1)
+    record = ProducerRecord(topic, b"1", timestamp=0, headers=headers)
+    one = ProducerMessage.message(record)
+    transactional = producer_settings.with_transactional_id(topic)
+    for source, sink in (
+        (record, Producer.plain_sink(producer_settings)),
+        (one, Producer.flexi_flow(producer_settings).to(Sink.ignore())),
+        (ProducerMessage.multi([record, record]), Producer.flexi_flow(producer_settings).to(Sink.ignore())),
+    ):
+        Source.single(source).run_with(sink, system)
+    Source.single(record).run_with(Transactional.sink(transactional), system).result(30)
+    sender = SendProducer(producer_settings)
+    sender.send(record).result(30)
+    sender.close()
+    wait_for(lambda: len(read_all(topic)) >= 6)
+    assert [message.timestamp()[1] for message in read_all(topic)] == [1] * 6
+
+
+def test_a_timestamp_of_0_is_said_once(producer_settings, system, one_partition, caplog):
     # the rows of a table that began at 0 were read behind the rows of a stream that began at 5, and the join found nothing
     records = [ProducerRecord(one_partition, b"1", timestamp=timestamp) for timestamp in (0, 0, 1, None)]
     Source.from_iterable(records).run_with(Producer.plain_sink(producer_settings), system).result(30)
     told = [record.getMessage() for record in caplog.records if "timestamp 0" in record.getMessage()]
-    assert told == [f"topic {one_partition}: {connection.ZERO_IS_NOW}"]
+    assert told == [f"topic {one_partition}: {connection.ZERO_IS_ONE}"]
 
 
 @pytest.mark.parametrize(("unit", "said"), [(1, 1), (1000, 0)])

@@ -37,7 +37,9 @@ CLOSED_DOOR_MS: Final = 1_000
 SILENCE_MS: Final = 4_000
 """How long a port that takes connections may be silent. A longer `preflight_timeout_ms` counts instead."""
 
-ZERO_IS_NOW: Final = "a record has the timestamp 0, which librdkafka takes for now: it gets the time of its sending; the first ms of 1970 is 1"
+ZERO_IS_ONE: Final = (
+    "a record has the timestamp 0, which librdkafka takes for now: it is written with 1, the next millisecond"
+)
 
 _log = logging.getLogger("streamactors.kafka")
 _librdkafka_log: Final = logging.getLogger("streamactors.kafka.librdkafka")
@@ -142,7 +144,7 @@ class Connection:
         """Warn once of a timestamp in seconds, and once of 0; `timestamp` is that of a record to be sent."""
         if timestamp == 0 and not self._zero_told:
             self._zero_told = True
-            _log.warning("topic %s: %s", topic, ZERO_IS_NOW)
+            _log.warning("topic %s: %s", topic, ZERO_IS_ONE)
         told = None if self._seconds_told or not isinstance(timestamp, int) else told_as_seconds(timestamp)
         if told is not None:
             self._seconds_told = True

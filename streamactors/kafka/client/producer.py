@@ -177,6 +177,8 @@ class StreamProducer:
                 )
             else:
                 self._connection.look_at_time(topic, timestamp)
+                if timestamp is not None:
+                    timestamp = timestamp or 1  # 0 is now to librdkafka
                 self.produce(
                     topic, value, key, partition, report, timestamp=timestamp or 0, headers=list(headers or ())
                 )
