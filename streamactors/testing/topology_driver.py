@@ -119,7 +119,7 @@ class TopologyDriver:
         node = self._topology.stores.get(name) or next((n for n in self._topology.nodes if n.name == name), None)
         if node is None:
             raise KeyError(f"no store {name!r}; this topology has {sorted(self._task.stores)}")
-        return view_of(self._task.operator(node), self._factory.serdes)
+        return view_of(self._task.operator(node.shown_as or node), self._factory.serdes)
 
     def changes(self) -> list[Change]:
         """Return the changelog entries since the last call, as a commit would write them."""

@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker.cluster.reserved_ports import free_port
@@ -187,6 +188,47 @@ def test_an_instance_asks_the_other_for_what_it_does_not_have(two_instances):
     assert http(address, "/stores/counts", body=b"\xc1")[0] == 400
     assert http(address, "/stores/counts", body=b"x" * 100_000)[0] == 400
     assert http(address, "/stores/counts", body=pack_request(StoreRequest("drop"), dirty=False, local=True))[0] == 400
+
+
+@pytest.mark.parametrize("state", ["memory", "disk"])
+def test_every_named_table_of_a_topology_is_read_by_its_control_and_over_http(
+    cluster, settings, system, wait_for, tmp_path, state
+):
+    # joins, views and tables with history could not be read: the store None of known
+    address, at = f"127.0.0.1:{free_port()}", f"named-{state}"
+    for topic in ("l", "r", "o"):
+        cluster.create_topic(f"{at}-{topic}", 1)
+    place = {"advertise": address, "token": TOKEN}
+    kept = State.in_memory(**place) if state == "memory" else State.on_disk(tmp_path, cache="16MB", **place)
+    topics = Consumer.topics(settings.with_group_id(at).with_state(kept))
+    left = topics.table(f"{at}-l", name="left", value="json")
+    right = topics.table(f"{at}-r", name="right", value="json", history="1h")
+    known = left.join(right, lambda a, b: a, how="left", name="known")
+    known.filter(lambda value: value > 0, name="seen").to(f"{at}-o", value="json")
+    topics.stream(f"{at}-l", value="json").group_by_key().max(name="most")
+    control = topics.graph().run(system)
+    producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers})
+    for topic in ("l", "r"):
+        for key, value in (("a", 1), ("b", 2)):
+            producer.produce(f"{at}-{topic}", key=key, value=str(value), timestamp=5_000)
+    producer.flush()
+    names = ["left", "right", "known", "seen", "most"]
+    wanted = [{"key": "a", "value": 1, "timestamp": 5_000}, {"key": "b", "value": 2, "timestamp": 5_000}]
+
+    def answered():
+        try:
+            return all(len(control.store(name).items().result(20)) == 2 for name in names)
+        except UnknownStore:  # no partition is assigned yet
+            return False
+
+    wait_for(answered)
+    for name in names:
+        store = control.store(name)
+        assert (name, store.get("b").result(20)) == (name, 2)
+        assert [(each.key, each.value) for each in store.range("b").result(20)] == [("b", 2)]
+        assert http(address, f"/stores/{name}") == (200, wanted)
+        assert http(address, f"/stores/{name}?key=a") == (200, wanted[:1])
+    control.shutdown().result(30)
 
 
 def http(address, path, *, token=TOKEN, body=None):

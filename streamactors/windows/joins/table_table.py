@@ -6,12 +6,13 @@ in strict mode only if it did."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.tables.stored import StoredTable
 
 How = Literal["inner", "left", "outer"]
@@ -131,6 +132,18 @@ class TableJoinResult(Operator):
             return self._join.read(left, right)
         except Exception as error:
             raise OperatorFailed(self.node, "the joiner", None, None, None, None, error) from error
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        if self.stored is not None:
+            return self.stored.entries(request)
+        of = self.env.identity.of
+        places = {
+            (of(each.key), each.start, each.end): each.key
+            for side in (self._left, self._right)
+            for each in side.entries(request)
+        }
+        found = ((key, place, self.read(*place)) for place, key in places.items())
+        return (StoreEntry(key, *entry, *place[1:]) for key, place, entry in found if entry is not None)
 
 
 class SelfTableJoin(Operator):

@@ -114,7 +114,9 @@ class Operator(ABC):
 
     def entries(self, request: StoreRequest) -> Iterable[StoreEntry]:
         """Return the entries of the store among which a query from outside chooses."""
-        raise UnknownStore(f"the store {self.store!r} of {self.node} cannot be read from outside")
+        raise UnknownStore(
+            f"{self.node} keeps no table that can be read from outside; give the table of it a name: .map_values(fn, name=…), .to_table(name=…)"
+        )
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         """Return the entry of a key and window as downstream has seen it, or None. A view without a store computes it: raises OperatorFailed."""

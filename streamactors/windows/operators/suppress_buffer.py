@@ -8,6 +8,7 @@ forgotten. Entries leave ordered by buffer time, then by serialised key. The rul
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from streamactors.windows.definitions.suppressed import Suppressed
@@ -26,6 +27,7 @@ from streamactors.windows.operators.operator import (
 )
 from streamactors.windows.record import RecordContext
 from streamactors.windows.state.calendar_queue import CalendarQueue
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import StoreReader, as_restored, pack_context, unpack_context
 from streamactors.windows.state.stores import Form, Stores
@@ -232,6 +234,17 @@ class SuppressBuffer(TimedOperator):
         if entry is None:
             return self._parent.read(ident, start, end)
         return None if entry.prior is None else (entry.prior, None)  # its timestamp is not known
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        """Return the table as it was last emitted: its entries, and instead of those that are held the values before."""
+        of = self.env.identity.of
+        held = {_parts(entry.where): entry for entry in chain(self._held.values(), self._leaving.values())}
+        for each in self._parent.entries(request):
+            if (of(each.key), each.start, each.end) not in held:
+                yield each
+        for (_, start, end), entry in held.items():
+            if entry.prior is not None:
+                yield StoreEntry(entry.key, entry.prior, None, start, end)
 
     def forwarded(self) -> None:
         self._leaving.clear()

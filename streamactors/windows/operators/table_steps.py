@@ -5,12 +5,13 @@ known, an update from None to None is not forwarded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.record import Record, WindowedRecord
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 
 
 class TableStepOperator(Operator):
@@ -47,6 +48,12 @@ class TableStepOperator(Operator):
 
     def read_as_of(self, ident: Ident, time_ms: int) -> Found | None:
         return self._viewed(self._parent.read_as_of(ident, time_ms))
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        for each in self._parent.entries(request):
+            found = self._viewed((each.value, each.timestamp))
+            if found is not None:
+                yield each._replace(value=found[0])
 
     def _viewed(self, found: Found | None) -> Found | None:
         if found is None:

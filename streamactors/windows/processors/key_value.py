@@ -18,6 +18,7 @@ from streamactors.windows.processors.state_store import Entry, StateStore
 from streamactors.windows.processors.store_definitions import KeyValueStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.calendar_queue import CalendarQueue
+from streamactors.windows.state.key_order import has_run, is_number
 from streamactors.windows.state.ordered_store import after_prefix
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import ClosingQueue, Stores
@@ -81,10 +82,19 @@ class KeyValues(StateStore[Valued]):
         return entry.value
 
     def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
-        """Return (key, value) of the keys from `first` to `last`, both included, by key bytes; None: no bound."""
+        """Return (key, value) of the keys from `first` to `last`, both included; None: no bound.
+
+        Numbers are ordered by value, other keys by their bytes; no number lies between other keys, and none of those between numbers."""
+        if self._by_value and (is_number(first) or is_number(last)):
+            if first is None or last is None or (is_number(first) and is_number(last)):
+                return self._living(self._numbers(first, last, reverse=reverse))
+            return iter(())
+        if first is None and last is None:
+            return self.items(reverse=reverse)
         low = None if first is None else self._key_bytes(first)
         high = None if last is None else self._key_bytes(last) + b"\x00"
-        return self._shown(low, high, reverse)
+        by_value = self._by_value
+        return (found for found in self._shown(low, high, reverse) if not (by_value and has_run(found[0])))
 
     def prefix(self, prefix: Any, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         """Return (key, value) of the keys whose bytes begin with those of `prefix`, by key bytes."""
@@ -92,8 +102,11 @@ class KeyValues(StateStore[Valued]):
         return self._shown(low, after_prefix(low), reverse)
 
     def items(self, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
-        """Return (key, value) of all keys, by key bytes."""
-        return self._shown(None, None, reverse)
+        """Return (key, value) of all keys, in the order of `range`: numbers, then the others."""
+        return self._living(self._in_order(reverse=reverse))
+
+    def _living(self, entries: Iterator[Valued]) -> Iterator[tuple[Any, Any]]:
+        return ((entry.key, entry.value) for entry in entries if self._lives(entry))
 
     def _shown(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
         if low is not None and high is not None and low >= high:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.state_store import Entry, StateStore, of_key, time_bytes
@@ -11,6 +11,9 @@ from streamactors.windows.processors.store_definitions import SessionStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
+
+_SUFFIX: Final = 16
+"""Number of bytes of an entry's end and start, after those of its key."""
 
 
 class Spanned(Entry):
@@ -83,11 +86,11 @@ class SessionValues(StateStore[Spanned]):
         )
 
     def items(self, *, reverse: bool = False) -> Iterator[tuple[tuple[Any, int, int], Any]]:
-        """Return ((key, start, end), value) of all sessions, by key bytes, end and start."""
+        """Return ((key, start, end), value) of all sessions, by key, end and start; numbers come first, by value."""
         hidden = self._expired_through
         return (
             ((entry.key, entry.start, entry.end), entry.value)
-            for _, entry in self._entries.scan(reverse=reverse)
+            for entry in self._in_order(_SUFFIX, reverse=reverse)
             if entry.end > hidden
         )
 

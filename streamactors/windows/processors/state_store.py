@@ -6,16 +6,31 @@ must put it again, or the change is not written."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.processors.task_time import NO_TIME, TaskTime
+from streamactors.windows.state.key_order import (
+    ALL,
+    BYTES,
+    IN_ORDER,
+    OTHERS,
+    SIGNED,
+    Run,
+    has_run,
+    kind_of,
+    merged,
+    number_runs,
+    turned,
+)
 from streamactors.windows.state.ordered_store import OrderedStore
 from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
-from streamactors.windows.state.serdes import key_bytes
+from streamactors.windows.state.serdes import default_bytes, key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.state.total_order import rank
 
 _MOST: Final = (1 << 64) - 1
 
@@ -27,6 +42,7 @@ class Entry:
 
     dirty: bool
     logged: bool
+    key: Any
 
     def fields(self) -> list[Any]:
         """The fields of its changelog entry."""
@@ -55,6 +71,8 @@ class StateStore(Generic[E]):
         )
         self._newest = NO_TIME  # the largest time put
         self._swept_at = NO_TIME
+        self._by_value = env.serdes.key is default_bytes  # numbers have the bytes that `key_order` knows
+        self._kinds = 0 if self._by_value else OTHERS  # of all keys that were put
 
     def _of_fields(self, fields: list[Any]) -> E:
         return as_restored(self.entry(*fields))  # type: ignore[no-any-return]
@@ -66,7 +84,32 @@ class StateStore(Generic[E]):
             raise ValueError(f"store {self.name}: a key is None; drop such rows, or give them a key")
         return key_bytes(self.env.identity.of(key))
 
+    def _in_order(self, suffix: int = 0, *, reverse: bool = False) -> Iterator[E]:
+        """Return all entries: numbers by value, then other keys by their bytes. `suffix`: number of bytes after those of the key."""
+        found = (entry for _, entry in self._entries.scan(reverse=reverse))
+        if self._kinds in IN_ORDER:
+            return found
+        others = (entry for entry in found if not has_run(entry.key))
+        numbers = self._numbers(None, None, suffix, reverse=reverse)
+        return chain(others, numbers) if reverse else chain(numbers, others)
+
+    def _numbers(self, first: Any, last: Any, suffix: int = 0, *, reverse: bool = False) -> Iterator[E]:
+        """Return the entries whose keys are numbers from `first` to `last`, by value."""
+
+        def run(each: Run) -> Iterator[tuple[tuple[Any, bytes], E]]:
+            high = each.last + (b"\xff" * (suffix + 1) if suffix else b"\x00")
+            for at, entry in self._entries.scan(each.low, high, reverse=each.reverse != reverse):
+                if type(entry.key) is each.kind and len(at) == BYTES + suffix:
+                    yield (rank(entry.key), at[:BYTES]), entry
+
+        runs = number_runs(first, last)
+        if not self._kinds & SIGNED:
+            runs = [each for each in runs if each.kind is int and each.low[0] < 0x80]
+        return merged([turned(run(each)) if suffix and each.reverse else run(each) for each in runs], reverse=reverse)
+
     def _put(self, at: bytes, entry: E) -> None:
+        if self._by_value:
+            self._kinds |= kind_of(entry.key)
         before = self._entries.get(at)
         if before is not None:
             entry.logged = before.logged
@@ -122,11 +165,12 @@ class StateStore(Generic[E]):
 
     def _state(self) -> dict[str, Any]:
         """What the store's metadata keeps."""
-        return {"newest": self._newest, "stream_time": self.time.stream_ms}
+        return {"newest": self._newest, "stream_time": self.time.stream_ms, "kinds": self._kinds}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         self._newest = state["newest"]
         self.time.restore(state)
+        self._kinds = state.get("kinds", ALL if self._by_value else OTHERS)  # an earlier release did not know
 
     def _at(self, entry: E) -> bytes:
         """The key bytes of an entry."""

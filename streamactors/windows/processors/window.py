@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.state_store import Entry, StateStore, of_key, time_bytes
@@ -11,6 +11,9 @@ from streamactors.windows.processors.store_definitions import WindowStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
+
+_SUFFIX: Final = 12
+"""Number of bytes of an entry's time and sequence, after those of its key."""
 
 
 class Timed(Entry):
@@ -83,11 +86,11 @@ class WindowValues(StateStore[Timed]):
     def items(
         self, first: int | None = None, last: int | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[tuple[Any, int], Any]]:
-        """Return ((key, time), value) of all keys, with first <= time <= last, by key bytes and time."""
+        """Return ((key, time), value) of all keys, with first <= time <= last, by key and time; numbers come first, by value."""
         begin = max(self._expired_through + 1, 0 if first is None else first)
         return (
             ((entry.key, entry.time), entry.value)
-            for _, entry in self._entries.scan(reverse=reverse)
+            for entry in self._in_order(_SUFFIX, reverse=reverse)
             if begin <= entry.time and (last is None or entry.time <= last)
         )
 

@@ -44,7 +44,8 @@ class QueryableStore:
     def range(
         self, first: Any = None, last: Any = None, *, dirty: bool = False, stale: bool = False
     ) -> StreamFuture[list[StoreEntry]]:
-        """Return the entries of the keys from `first` to `last`, both included, by the bytes of the keys; None: no bound."""
+        """Return the entries of the keys from `first` to `last`, both included; None: no bound. Numbers are ordered by value,
+        other keys by their bytes."""
         return self.ask(StoreRequest("range", first, last), dirty=dirty, stale=stale)
 
     def prefix(self, prefix: Any, *, dirty: bool = False, stale: bool = False) -> StreamFuture[list[StoreEntry]]:

@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 from streamactors.actors.futures import StreamFuture
 from streamactors.codec import CodecError
 from streamactors.engine.island.run import Run
+from streamactors.windows.state.key_order import KeyPlaces, between
 from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest, UnknownStore
-from streamactors.windows.state.serdes import KeyIdentity, Serdes, key_bytes
+from streamactors.windows.state.serdes import Serdes
 
 
 class ReadableTask(Protocol):
@@ -234,15 +235,10 @@ class Reading:
             raise UnknownStore(f"a store is asked for {request.kind!r}; ask for one of {', '.join(KINDS)}")
         self._store = store
         self._request = request
-        identity = KeyIdentity(serdes)
-
-        def data(key: Any) -> bytes:
-            return key_bytes(identity.of(key))
-
-        self._data = data
+        self._places = KeyPlaces(serdes)
         try:
-            self._low = None if request.key is None else data(request.key)
-            self._high = None if request.last is None else data(request.last)
+            self._low = None if request.key is None else self._places.of(request.key)
+            self._high = None if request.last is None else self._places.of(request.last)
         except CodecError as error:
             raise UnknownStore(f"store {store!r}: {error}") from error
 
@@ -251,15 +247,16 @@ class Reading:
             yield from self._wanted(task.entries(self._store, self._request) or ())
 
     def _wanted(self, entries: Iterable[StoreEntry]) -> Iterator[StoreEntry]:
-        request, low, high, data = self._request, self._low, self._high, self._data
+        request, low, high = self._request, self._low, self._high
+        prefix = b"" if low is None else low[2]
         for entry in entries:
-            at = data(entry.key)
+            at = self._places.of(entry.key)
             if request.kind == "prefix":
-                wanted = low is None or at.startswith(low)
+                wanted = at[2].startswith(prefix)
             elif request.kind == "range":
-                wanted = (low is None or low <= at) and (high is None or at <= high)
+                wanted = between(at, low, high)
             else:
-                wanted = at == low
+                wanted = low is not None and at[2] == prefix
                 if request.kind == "windows":
                     start = entry.start or 0
                     wanted = wanted and (request.first_ms is None or request.first_ms <= start)
@@ -269,7 +266,5 @@ class Reading:
 
 
 def in_order(entries: Iterable[StoreEntry], serdes: Serdes) -> list[StoreEntry]:
-    """Return entries by the bytes of their keys, then by window; equal keys and windows once."""
-    identity = KeyIdentity(serdes)
-    found = {(key_bytes(identity.of(each.key)), each.start or 0, each.end or 0): each for each in entries}
-    return [found[at] for at in sorted(found)]
+    """Return entries by key, then by window; equal keys and windows once."""
+    return KeyPlaces(serdes).in_order(entries)

@@ -15,7 +15,7 @@ from typing import Any
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.aggregator import ByArrival
 from streamactors.windows.state.serdes import default_bytes
-from streamactors.windows.tables.total_order import rank
+from streamactors.windows.state.total_order import rank
 
 
 @dataclass(frozen=True, slots=True)

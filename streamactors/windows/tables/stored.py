@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
 from streamactors.windows.operators.table_aggregate import TableEntry
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
@@ -45,9 +46,13 @@ class StoredTable:
             if not entry.dirty:
                 self._log.touch(where, entry)
 
-    def items(self) -> Iterator[tuple[Any, Any, int]]:
-        """Return ((key, start, end), value, timestamp) of each entry."""
-        return ((entry.key, entry.value, entry.timestamp) for entry in self._entries.values())
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        """Return the entries among which a query from outside chooses."""
+        if request.kind == "get":
+            entry = self._entries.get(self._env.identity.of(request.key))
+            if entry is not None:
+                return iter((_shown(entry),))
+        return map(_shown, list(self._entries.values()))
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
         """Return the changelog entries since the last call."""
@@ -60,6 +65,11 @@ class StoredTable:
             for fields in reader.entries():
                 key, start, end = fields[:3]
                 self._entries[_where(self._env.identity.of(key), start, end)] = _entry(fields)
+
+
+def _shown(entry: TableEntry) -> StoreEntry:
+    key, start, end = entry.key
+    return StoreEntry(key, entry.value, entry.timestamp, start, end)
 
 
 def _fields(entry: TableEntry) -> list[Any]:

@@ -18,6 +18,7 @@ from streamactors.windows.operators.aggregate import Accepted, AggregateOperator
 from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskEnvironment
 from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.state.changelog_settings import versioned
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import as_restored
 from streamactors.windows.state.stores import Form, Stores
@@ -142,6 +143,20 @@ class VersionedTable(AggregateOperator):
             return None
         time, value = entry.versions[-1]
         return None if value is None else (value, time)
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        """Return the newest version of each key that has a value."""
+        if request.kind == "get":
+            entry = self._table.get(self.env.identity.of(request.key))
+            found = [] if entry is None else [entry]
+        else:
+            found = list(self._table.values())
+        return (
+            StoreEntry(each.key, value, time)
+            for each in found
+            for time, value in each.versions[-1:]
+            if value is not None
+        )
 
     def read_as_of(self, ident: Ident, time_ms: int) -> Found | None:
         entry = self._table.get(ident)

@@ -4,11 +4,12 @@ Owner: TopologyTask. Without a name the view is computed when it is read (`opera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, TableStepOperator
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.tables.stored import StoredTable
 
 
@@ -60,6 +61,9 @@ class StoredView(Operator):
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         return self.stored.get(ident, start, end)
+
+    def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        return self.stored.entries(request)
 
 
 VIEWS: dict[str, Callable[..., TableStepOperator]] = {

@@ -24,12 +24,14 @@ class Node(ABC):
 
     `reads`: the tables whose state its operator reads while it processes a row. `by_row`: its operator must see a row only
     when the row before has passed the whole topology. `keeps_time`: its operator needs the time of the task, after each row of any
-    of the task's topics. `goes_round`: its rows come back by a repartition topic."""
+    of the task's topics. `goes_round`: its rows come back by a repartition topic. `shown_as`: the view whose values readers from outside see
+    under this node's name, where the node's own values are a state."""
 
     store: str | None = None
     by_row: bool = False
     keeps_time: bool = False
     goes_round: bool = False
+    shown_as: Node | None = None
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamactors.windows.operators.operator import Operator
-from streamactors.windows.operators.table_aggregate import TableOperator
-from streamactors.windows.state.serdes import KeyIdentity, Serdes, key_bytes
-from streamactors.windows.tables.views import StoredView
+from streamactors.windows.state.key_order import KeyPlaces
+from streamactors.windows.state.reads import StoreRequest
+from streamactors.windows.state.serdes import KeyIdentity, Serdes
 
 
 class StoreView:
@@ -18,6 +18,7 @@ class StoreView:
 
     def __init__(self, operator: Operator, serdes: Serdes) -> None:
         self._operator = operator
+        self._serdes = serdes
         self._identity = KeyIdentity(serdes)
 
     def get(self, key: Any) -> tuple[Any, int | None] | None:
@@ -28,20 +29,13 @@ class StoreView:
         """Return (value, timestamp) of a window of a key, or None."""
         return self._operator.read(self._identity.of(key), start, end)
 
-    def items(self) -> Iterator[tuple[Any, tuple[Any, int]]]:
-        """Yield (key, (value, timestamp)) of each entry, ordered by the bytes of the keys. Tables without windows."""
-        if isinstance(self._operator, StoredView):
-            found = [
-                ((key, start, end), value, time) for (key, start, end), value, time in self._operator.stored.items()
-            ]
-            entries = [(each[0] if each[1] is None else each, value, time) for each, value, time in found]
-        elif isinstance(self._operator, TableOperator):
-            entries = list(self._operator.items())
-        else:
-            raise TypeError(f"{self._operator.node} has no list of entries; use get or fetch")
-        of = self._identity.of
-        entries.sort(key=lambda entry: key_bytes(of(entry[0])))
-        return ((key, (value, time)) for key, value, time in entries)
+    def items(self) -> Iterator[tuple[Any, tuple[Any, int | None]]]:
+        """Yield (key, (value, timestamp)) of each entry, in the order of the keys. A key of a windowed table is (key, start, end)."""
+        entries = KeyPlaces(self._serdes).in_order(self._operator.entries(StoreRequest("range")))
+        return (
+            (each.key if each.start is None else (each.key, each.start, each.end), (each.value, each.timestamp))
+            for each in entries
+        )
 
 
 def view_of(operator: Operator, serdes: Serdes) -> StoreView:

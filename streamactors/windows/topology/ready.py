@@ -73,7 +73,10 @@ class ReadyAggregations(ABC):
             def add(state: Any, value: Any) -> Any:
                 return inner(state, part(value))
 
-        return self.aggregate(ready.init, add, ready.merge, name=name).map_values(ready.result)
+        states = self.aggregate(ready.init, add, ready.merge, name=name)
+        results = states.map_values(ready.result)
+        states.node.shown_as = results.node
+        return results
 
 
 class CountedStream:

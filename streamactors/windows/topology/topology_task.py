@@ -15,8 +15,9 @@ from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.state.disk.disk_stores import DiskStores
-from streamactors.windows.state.reads import StoreEntry, StoreRequest
+from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
 from streamactors.windows.state.store_log import Stateful, TaskIdentity
+from streamactors.windows.tables.stored import StoredTable
 from streamactors.windows.topology.edges import Outbox
 from streamactors.windows.topology.model import Build, Node
 from streamactors.windows.topology.plan import Plan, hand_on, run
@@ -190,12 +191,19 @@ class TopologyTask(WindowTask):
 
     def entries(self, store: str, request: StoreRequest) -> Iterable[StoreEntry]:
         """Return what a store, or the table of that name, has for a reader. Raises UnknownStore."""
+        for node in self._plan.steps:
+            if node.shown_as is not None and store in (node.name, node.store):
+                return self.operator(node.shown_as).entries(request)
         kept = self._stateful.get(store)
-        if isinstance(kept, StateStore | Operator):
+        if isinstance(kept, StateStore | Operator | StoredTable):
             return kept.entries(request)
-        for node, step in self._plan.steps.items():
+        if kept is not None:
+            raise UnknownStore(
+                f"the store {store!r} holds what a step waits for, and no results; read the table that the step makes, by its name"
+            )
+        for node in self._plan.steps:
             if node.name == store:
-                return step.operator.entries(request)
+                return self.operator(node).entries(request)
         return ()
 
 

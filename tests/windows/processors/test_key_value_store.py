@@ -15,6 +15,64 @@ from streamactors.windows import (
 from streamactors.windows.state.disk.rocks import Memory
 from tests.windows.processors.kept_store import KEYS, VALUES, both, by_bytes, carried_out, steps
 
+NUMBERS = st.sampled_from([-(1 << 63), -256, -2, -1, 0, 1, 2, 255, (1 << 63) - 1]) | st.sampled_from(
+    [float("-inf"), -256.5, -1.5, -0.0, 0.5, 1.0, 1e300, float("inf")]
+)
+
+
+def in_python(key: Any) -> tuple[int, Any, bytes]:
+    """Numbers by value, then other keys by their bytes."""
+    return (0, key, by_bytes(key)) if isinstance(key, int | float) else (1, by_bytes(key), b"")
+
+
+def not_below(key: Any, bound: Any) -> bool:
+    """Numbers are compared with numbers, other keys with other keys; None is no bound."""
+    if key is None or bound is None:
+        return True
+    key, bound = in_python(key), in_python(bound)
+    return bool(key[0] == bound[0] and key[1] >= bound[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    puts=st.lists(
+        st.tuples(st.just("put"), NUMBERS | KEYS, st.integers(1, 9)) | st.sampled_from([("cut",), ("restart",)]),
+        max_size=12,
+    ),
+    first=st.none() | NUMBERS,
+    last=st.none() | NUMBERS,
+    reverse=st.booleans(),
+)
+def test_a_range_of_numbers_goes_by_value(
+    puts: list[Any], first: Any, last: Any, reverse: bool, tmp_path_factory: pytest.TempPathFactory, memory: Memory
+) -> None:
+    # range(-1, 1) was empty: the bytes of -1 lie behind those of 1. range(-2.0, -1.0) had the wrong end
+    kept = both(KeyValueStore("s"), tmp_path_factory.mktemp("numbers"), memory)
+    model: dict[bytes, tuple[Any, Any]] = {}
+    for step in puts:
+        carried_out(kept, step, lambda k: k.store.put(*step[1:]))  # noqa: B023
+        if step[0] == "put":
+            model[by_bytes(step[1])] = step[1:]
+    expected = sorted(model.values(), key=lambda entry: in_python(entry[0]), reverse=reverse)
+    assert [repr(list(each.store.items(reverse=reverse))) for each in kept] == [repr(expected)] * 2
+    if first is not None or last is not None:
+        expected = [
+            (k, v) for k, v in expected if isinstance(k, int | float) and not_below(k, first) and not_below(last, k)
+        ]
+    for each in kept:
+        assert repr(list(each.store.range(first, last, reverse=reverse))) == repr(expected)
+
+
+def test_nan_is_the_last_number_and_lies_between_itself_and_no_bound(tmp_path: Path, memory: Memory) -> None:
+    nan = float("nan")
+    for each in both(KeyValueStore("s"), tmp_path, memory):
+        for key in (nan, 1, float("inf"), -1.5, "a"):
+            each.store.put(key, 1)
+        assert repr([key for key, _ in each.store.items()]) == "[-1.5, 1, inf, nan, 'a']"
+        assert repr([key for key, _ in each.store.range(2)]) == "[inf, nan]"
+        assert repr([key for key, _ in each.store.range(2, 3)]) == "[]"
+        assert repr([key for key, _ in each.store.range(nan)]) == "[nan]"
+
 
 @settings(max_examples=40, deadline=None)
 @given(
@@ -45,9 +103,8 @@ def test_T_83_a_key_value_store(history: list[Any], tmp_path_factory: pytest.Tem
             case ("range", first, last, reverse):
                 expected = [
                     (key, value)
-                    for key, value in sorted(model.items(), key=lambda e: by_bytes(e[0]), reverse=reverse)
-                    if (first is None or by_bytes(first) <= by_bytes(key))
-                    and (last is None or by_bytes(key) <= by_bytes(last))
+                    for key, value in sorted(model.items(), key=lambda e: in_python(e[0]), reverse=reverse)
+                    if not_below(key, first) and not_below(last, key)
                 ]
                 found = carried_out(kept, step, lambda k: list(k.store.range(first, last, reverse=reverse)))
                 assert found == [expected] * 2

@@ -279,3 +279,20 @@ def test_entries_come_in_ascending_order_unless_they_are_asked_for_backwards() -
     assert [value for _, value in windows.items()] == [1, 2, 3]
     assert [value for _, value in windows.items(reverse=True)] == [3, 2, 1]
     assert [key[1:] for key, _ in sessions.items(reverse=True)] == [each[:2] for each in found[::-1]]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_items_of_all_stores_have_numbers_by_value_and_before_other_keys(
+    reverse: bool, tmp_path: Any, memory: Memory
+) -> None:
+    keys = ["a", 2, -1, 1.5, -2.5, 0, -3, "b"]
+    wanted = [-3, -2.5, -1, 0, 1.5, 2, "a", "b"]
+    places = {"window": WindowStore("window", 100), "session": SessionStore("session", 100)}
+    for kind, definition in places.items():
+        for each in both(definition, tmp_path / kind, memory):
+            for key in keys:
+                for time in (1, 2):
+                    each.store.put(key, *((1, time) if kind == "window" else (time, time, 1)))
+            each.restart()
+            found = [where[:2] for where, _ in each.store.items(reverse=reverse)]
+            assert found == [(key, time) for key in wanted for time in (1, 2)][:: -1 if reverse else 1]

@@ -16,7 +16,7 @@ from streamactors.errors import BuildError
 from streamactors.testing import TopologyDriver
 from streamactors.windows import CountWindows, SessionWindows, SlidingWindows, TimeWindows
 from streamactors.windows.state.store_log import META_KEY
-from streamactors.windows.tables.total_order import rank
+from streamactors.windows.state.total_order import rank
 
 
 def last_of(build: Any, values: list[Any], restart: bool = True) -> Any:

@@ -10,7 +10,7 @@ store shows it: while its end > newest end ever written - retention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from streamactors.windows.state.store_log import pack_context, unpack_context
 from streamactors.windows.state.stores import Stores
 
 _SEGMENT_MS: Final = 60_000  # Kafka's smallest segment of a store
-_birth_of = attrgetter("born")
+_birth_of: Final[Callable[[Session], int]] = attrgetter("born")
 
 
 class SessionOperator(InclusiveOperator[Session]):
