@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamactors.windows.definitions.aggregator import as_values, counting, snapshot
+from streamactors.windows.definitions.aggregator import as_values, counting
+from streamactors.windows.values import snapshot
 
 
 class Colour(Enum):

@@ -6,24 +6,17 @@ in use and its type is mutable."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
+from streamactors.windows.values import IMMUTABLE, is_unchanged, snapshot
 
 Init = Callable[[], Any]
 Add = Callable[[Any, Any], Any]
 Merge = Callable[[Any, Any], Any]
-
-_IMMUTABLE: Final = frozenset(
-    {type(None), bool, int, float, complex, str, bytes, frozenset, Decimal, datetime, date, time, timedelta, range}
-)
 
 
 class ByArrival:
@@ -95,29 +88,26 @@ def _must_be_callable(fn: object, where: str, form: str) -> None:
 
 
 def as_values(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return `fn` with a copy of the aggregate as its first argument wherever the type is mutable."""
+    """Return `fn` with a copy of the aggregate as its first argument wherever the type is mutable.
+
+    It raises TypeError if `fn` changes that copy and returns None: as with `list.append`, the user wanted to keep the aggregate, and None deletes it."""
 
     def apply(aggregate: Any, value: Any) -> Any:
-        if type(aggregate) not in _IMMUTABLE:
-            aggregate = snapshot(aggregate)
-        return fn(aggregate, value)
+        if type(aggregate) in IMMUTABLE:
+            return fn(aggregate, value)
+        copied = snapshot(aggregate)
+        result = fn(copied, value)
+        if result is None:
+            refuse_lost_change(copied, aggregate)
+        return result
 
     return apply
 
 
-def snapshot(value: Any) -> Any:
-    """Return a copy that shares no mutable object with `value`: fast for plain containers, deepcopy for the rest."""
-    kind = type(value)
-    if kind in _IMMUTABLE:
-        return value
-    if kind is list:
-        return [item if type(item) in _IMMUTABLE else snapshot(item) for item in value]
-    if kind is dict:
-        return {key: item if type(item) in _IMMUTABLE else snapshot(item) for key, item in value.items()}
-    if kind is tuple:
-        return tuple([item if type(item) in _IMMUTABLE else snapshot(item) for item in value])
-    if kind is set or kind is bytearray:
-        return value.copy()  # the members of a set are hashable, so they are values
-    if isinstance(value, Enum):
-        return value
-    return copy.deepcopy(value)
+def refuse_lost_change(changed: Any, before: Any) -> None:
+    """A function got `changed`, which was equal to `before`, and returned None. Raises TypeError if it has changed it."""
+    if not is_unchanged(changed, before):
+        raise TypeError(
+            "the function changed the aggregate in place and returned None, which deletes the entry; return the aggregate: "
+            "`seen.append(value)` is followed by `return seen`. To delete, return None and leave the aggregate as it is"
+        )

@@ -23,6 +23,7 @@ from streamactors.windows.record import Record
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import snapshot
 
 _LENGTH: Final = struct.Struct(">I")
 DELETE_QUIETLY: Final = 0
@@ -109,7 +110,7 @@ class Subscribe(Operator):
             if new is None and old is None:
                 continue
             try:
-                now = None if new is None else self._foreign_key(key, new)
+                now = None if new is None else self._foreign_key(key, snapshot(new))
                 before = None if old is None else self._foreign_key(key, old)
                 if now is not None:
                     identify(now)  # or the step behind the internal topic would fail, which does not know the row

@@ -15,6 +15,7 @@ from streamactors.windows.joins.asking import Asking, LookupAnswer
 from streamactors.windows.joins.lookup_cache import LookupCache
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment
 from streamactors.windows.record import Record
+from streamactors.windows.values import snapshot
 
 _Asked: TypeAlias = tuple[Record, Any, "Ident | None", "Exception | None"]
 """A row, its key, the key's ident if somebody must be asked for it, and what is wrong with the row."""
@@ -105,7 +106,7 @@ class LookupJoin(Operator):
 
     def _join(self, row: Record, answer: Any, out: list[Any]) -> None:
         try:
-            result = self._joiner(row.value, answer)
+            result = self._joiner(row.value, snapshot(answer))
         except Exception as error:  # noqa: BLE001 - whatever user code raises
             self.env.settle(OperatorFailed(self.node, "the joiner", row, row.key, None, None, error))
             return

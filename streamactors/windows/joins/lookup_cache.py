@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Any
 
 from streamactors.windows.operators.operator import Ident
+from streamactors.windows.values import snapshot
 
 
 class LookupCache:
@@ -40,7 +41,7 @@ class LookupCache:
         ttl_ms = self._missing_ttl_ms if answer is None else self._ttl_ms
         if ttl_ms == 0 or self._most == 0:
             return
-        self._answers[ident] = (answer, None if ttl_ms is None else now_ms + ttl_ms)
+        self._answers[ident] = (snapshot(answer), None if ttl_ms is None else now_ms + ttl_ms)
         self._answers.move_to_end(ident)
         if len(self._answers) > self._most:
             self._answers.popitem(last=False)

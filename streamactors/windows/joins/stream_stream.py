@@ -26,6 +26,7 @@ from streamactors.windows.joins.stream_stream_state import (
 from streamactors.windows.operators.operator import Ident, Operator, TaskEnvironment
 from streamactors.windows.operators.windowed.late_rows import refuse_row
 from streamactors.windows.record import Record
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class JoinSide(Operator):
 
     def _lone(self, row: Record) -> Record:
         """Return the result of a row of this side without a match."""
-        value = row.value
+        value = snapshot(row.value)
         return Record(
             row.key, self._fn(value, None) if self._is_left else self._fn(None, value), row.timestamp, row.context
         )
@@ -107,8 +108,12 @@ class JoinSide(Operator):
         fn, is_left = self._fn, self._is_left
         key, value, timestamp, context = row.key, row.value, row.timestamp, row.context
         for each in matches:
-            time = each.time
-            result = fn(value, each.value) if is_left else fn(each.value, value)
+            time, own, other = each.time, value, each.value
+            if type(own) not in IMMUTABLE:
+                own = snapshot(own)
+            if type(other) not in IMMUTABLE:
+                other = snapshot(other)
+            result = fn(own, other) if is_left else fn(other, own)
             found.append(Record(key, result, time if time > timestamp else timestamp, context))
         waiting = self._waiting
         if waiting is not None:
@@ -211,8 +216,8 @@ class StrictSide(JoinSide):
         out.extend(found)
         own = self._own
         if not matches and self._nulls and self._waiting is not None:
-            self._waiting.put(ident, key, timestamp, self._side, row.value)
-        own.put(ident, key, timestamp, row.value)
+            self._waiting.put(ident, key, timestamp, self._side, snapshot(row.value))
+        own.put(ident, key, timestamp, snapshot(row.value))
         over = stream_time - own.retention_ms
         if over > own.sweeps_at:
             own.expire(over)
@@ -249,13 +254,13 @@ class KafkaSide(JoinSide):
                 found.append(self._lone(row))
             else:
                 clock.min_time = min(clock.min_time, timestamp)
-                waiting.put(ident, key, timestamp, self._side, row.value)
+                waiting.put(ident, key, timestamp, self._side, snapshot(row.value))
         out.extend(found)
         own = self._own
         if own.refuses(timestamp):
             self.env.metrics.dropped_late += 1
         else:
-            own.put(ident, key, timestamp, row.value)
+            own.put(ident, key, timestamp, snapshot(row.value))
             own.expire(own.newest - own.retention_ms + 1)
 
     def _release_due(self, row: Record, found: list[Any]) -> None:

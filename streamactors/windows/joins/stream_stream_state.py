@@ -60,7 +60,7 @@ class SideRows:
         return self._rows.between(ident, max(first_ms, self.newest - self.retention_ms + 1), last_ms)
 
     def put(self, ident: Ident, key: Any, time: int, value: Any) -> None:
-        """Keep a row."""
+        """Keep a row, whose value nobody else has."""
         row = StoredRow(key, time, self._sequence, value)
         self._sequence = (self._sequence + 1) % _SEQUENCES
         if time > self.newest:
@@ -146,7 +146,7 @@ class WaitingRows:
         self.first_time = NEVER
 
     def put(self, ident: Ident, key: Any, time: int, side: bytes, value: Any) -> None:
-        """Add a row."""
+        """Add a row, whose value nobody else has."""
         where = _where(ident, time, side)
         entry = self._entries.get(where)
         if entry is None:

@@ -25,6 +25,7 @@ from streamactors.windows.state.store_log import (
     unpack_context,
 )
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import snapshot
 
 _SEQUENCES: Final = 1 << 31
 
@@ -114,7 +115,7 @@ class GracefulTableJoin(StreamTableJoin):
         self._sequence = (self._sequence + 1) % _SEQUENCES
         key = key_bytes(self._ident(row.key))
         where = row.timestamp.to_bytes(8, "big") + key + self._sequence.to_bytes(4, "big")
-        entry = HeldRow(row)
+        entry = HeldRow(Record(row.key, snapshot(row.value), row.timestamp, row.context))
         self._held.put(where, entry)
         self._log.touch(where, entry)
         if row.timestamp < self._first_time:

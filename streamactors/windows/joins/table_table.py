@@ -14,6 +14,7 @@ from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.tables.stored import StoredTable
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 How = Literal["inner", "left", "outer"]
 
@@ -88,10 +89,11 @@ class TableJoinSide(Operator):
             if not kafka and new is None and old is None:
                 continue
             try:
+                again = other if type(other) in IMMUTABLE else snapshot(other)
                 result = fn(new, other) if is_left else fn(other, new)
                 before = None
                 if sends_old or (not kafka and result is None):
-                    before = fn(old, other) if is_left else fn(other, old)
+                    before = fn(old, again) if is_left else fn(again, old)
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self.env.settle(OperatorFailed(self.node, "the joiner", new, key, start, end, error))
                 continue

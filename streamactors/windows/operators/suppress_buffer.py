@@ -31,6 +31,7 @@ from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import StoreReader, as_restored, pack_context, unpack_context
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 Where: TypeAlias = Ident | tuple[Ident, int, int]
 """Identifies an entry: the ident of the key, with start and end where there is a window."""
@@ -117,15 +118,15 @@ class SuppressBuffer(TimedOperator):
             if entry is None:
                 time = end if final and end is not None else timestamp
                 tie = self._serialised(ident, start, end)
-                entry = held[where] = Held(where, key, old, time, tie)
+                entry = held[where] = Held(where, key, snapshot(old), time, tie)
                 queue.push(time, tie, entry)
                 self._log.touch(where, entry)
                 if time < first_time:
                     first_time = time
             elif not entry.dirty:
                 self._log.touch(where, entry)
-            entry.new = new
-            entry.old = old
+            entry.new = new if type(new) in IMMUTABLE else snapshot(new)
+            entry.old = old if type(old) in IMMUTABLE else snapshot(old)
             entry.timestamp = timestamp
             entry.context = context
             if not plain:
@@ -157,7 +158,7 @@ class SuppressBuffer(TimedOperator):
             entry.next_early = self.stream_time + self._early_every
             if self.sends_released:
                 update = (*update[:5], entry.prior, *update[6:])
-                entry.prior = entry.new
+                entry.prior = snapshot(entry.new)
             out.append(update)
         if self._weighs:
             self._bytes -= entry.size
@@ -233,7 +234,7 @@ class SuppressBuffer(TimedOperator):
         entry = self._leaving.get(where) or self._held.get(where)
         if entry is None:
             return self._parent.read(ident, start, end)
-        return None if entry.prior is None else (entry.prior, None)  # its timestamp is not known
+        return None if entry.prior is None else (snapshot(entry.prior), None)  # its timestamp is not known
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         """Return the table as it was last emitted: its entries, and instead of those that are held the values before."""

@@ -14,6 +14,7 @@ from streamactors.windows.operators.operator import Found, Ident, TaskEnvironmen
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 
 class TableEntry:
@@ -37,7 +38,9 @@ class TableOperator(AggregateOperator):
         self._table: MutableMapping[Ident, TableEntry] = stores.keyed(store, Form(_fields, _entry, on_demand=True))
 
     def _put(self, ident: Ident, entry: TableEntry | None, key: Any, value: Any, timestamp: int) -> None:
-        """Write, replace or (None) delete the entry of a key."""
+        """Write, replace or (None) delete the entry of a key. The value that the entry had leaves the store."""
+        if type(value) not in IMMUTABLE:
+            value = snapshot(value)
         if value is None:
             if entry is not None:
                 del self._table[ident]
@@ -53,7 +56,7 @@ class TableOperator(AggregateOperator):
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         entry = self._table.get(ident)
-        return None if entry is None else (entry.value, entry.timestamp)
+        return None if entry is None else (snapshot(entry.value), entry.timestamp)
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         if request.kind == "get":
@@ -63,7 +66,7 @@ class TableOperator(AggregateOperator):
 
     def items(self) -> Iterator[tuple[Any, Any, int]]:
         """Return (key, value, timestamp) of each entry."""
-        return ((entry.key, entry.value, entry.timestamp) for entry in self._table.values())
+        return ((entry.key, snapshot(entry.value), entry.timestamp) for entry in self._table.values())
 
     def _state(self) -> dict[str, Any]:
         return {}

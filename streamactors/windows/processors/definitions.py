@@ -13,6 +13,7 @@ from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.processors.context import ProcessorContext
 from streamactors.windows.processors.store_definitions import KeyValueStore, StoreDefinition
 from streamactors.windows.record import Record
+from streamactors.windows.values import snapshot
 
 Semantics = Literal["strict", "kafka"]
 
@@ -156,7 +157,7 @@ def keyed_definition(
         raise BuildError(
             f"keyed: initial is {initial!r}, which all keys would share; give a function: initial={type(initial).__name__}"
         )
-    begin: Callable[[], Any] = initial if callable(initial) else lambda: initial
+    begin: Callable[[], Any] = initial if callable(initial) else lambda: snapshot(initial)
     function: Callable[[Any, Record], Any] = fn
     stores = [KeyValueStore(store, ttl)]
     return processor_definition(

@@ -22,6 +22,7 @@ from streamactors.windows.state.key_order import has_run, is_number
 from streamactors.windows.state.ordered_store import after_prefix
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import ClosingQueue, Stores
+from streamactors.windows.values import snapshot
 
 _QUEUED: Final = 0
 """What the queue holds for a key."""
@@ -79,7 +80,7 @@ class KeyValues(StateStore[Valued]):
             return None
         if self._renews:
             self._write(at, Valued(key, entry.value, None))
-        return entry.value
+        return snapshot(entry.value)
 
     def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
         """Return (key, value) of the keys from `first` to `last`, both included; None: no bound.
@@ -106,13 +107,13 @@ class KeyValues(StateStore[Valued]):
         return self._living(self._in_order(reverse=reverse))
 
     def _living(self, entries: Iterator[Valued]) -> Iterator[tuple[Any, Any]]:
-        return ((entry.key, entry.value) for entry in entries if self._lives(entry))
+        return ((entry.key, snapshot(entry.value)) for entry in entries if self._lives(entry))
 
     def _shown(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
         if low is not None and high is not None and low >= high:
             return iter(())
         found = self._entries.scan(low, high, reverse=reverse)
-        return ((entry.key, entry.value) for _, entry in found if self._lives(entry))
+        return ((entry.key, snapshot(entry.value)) for _, entry in found if self._lives(entry))
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,7 +123,7 @@ class KeyValues(StateStore[Valued]):
         if value is None:
             self._remove(at)
         else:
-            self._write(at, Valued(key, value, None))
+            self._write(at, Valued(key, snapshot(value), None))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Write the value of a key that has none; return the value that the key has already, or None."""

@@ -11,6 +11,7 @@ from streamactors.windows.processors.store_definitions import SessionStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
+from streamactors.windows.values import snapshot
 
 _SUFFIX: Final = 16
 """Number of bytes of an entry's end and start, after those of its key."""
@@ -60,7 +61,7 @@ class SessionValues(StateStore[Spanned]):
         if value is None:
             self._remove(at)
         else:
-            self._put(at, Spanned(key, start, end, value))
+            self._put(at, Spanned(key, start, end, snapshot(value)))
         self._sweep(self._expired_through, self._retention)
 
     def remove(self, key: Any, start: int, end: int) -> None:
@@ -72,7 +73,7 @@ class SessionValues(StateStore[Spanned]):
         if end <= self._expired_through:
             return None
         entry = self._entries.get(_place(self._key_bytes(key), start, end))
-        return None if entry is None else entry.value
+        return None if entry is None else snapshot(entry.value)
 
     def find(
         self, key: Any, first_end: int = 0, last_start: int | None = None, *, reverse: bool = False
@@ -82,14 +83,16 @@ class SessionValues(StateStore[Spanned]):
         low = _place(ident, 0, max(first_end, self._expired_through + 1, 0))
         found = of_key(self._entries.scan(low, ident + b"\xff" * 17, reverse=reverse), len(low))
         return (
-            (entry.start, entry.end, entry.value) for entry in found if last_start is None or entry.start <= last_start
+            (entry.start, entry.end, snapshot(entry.value))
+            for entry in found
+            if last_start is None or entry.start <= last_start
         )
 
     def items(self, *, reverse: bool = False) -> Iterator[tuple[tuple[Any, int, int], Any]]:
         """Return ((key, start, end), value) of all sessions, by key, end and start; numbers come first, by value."""
         hidden = self._expired_through
         return (
-            ((entry.key, entry.start, entry.end), entry.value)
+            ((entry.key, entry.start, entry.end), snapshot(entry.value))
             for entry in self._in_order(_SUFFIX, reverse=reverse)
             if entry.end > hidden
         )

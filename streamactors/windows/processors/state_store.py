@@ -1,7 +1,7 @@
 """What all stores of processors share: ordered entries, their changelog, and the time of the task.
 
-Owner: the task. A store may be used by several processors of the task. Values are kept as they are: a processor that changes a value in place
-must put it again, or the change is not written."""
+Owner: the task. A store may be used by several processors of the task. As with Kafka Streams' bytes, what a processor puts is copied, and what it gets
+is a copy: a processor that changes a value must put it again (`values.py`)."""
 
 from __future__ import annotations
 

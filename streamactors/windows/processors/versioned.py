@@ -15,6 +15,7 @@ from streamactors.windows.processors.window import Timed
 from streamactors.windows.state.changelog_settings import versioned
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
+from streamactors.windows.values import snapshot
 
 _DELETED: Final = 1
 """The `sequence` of a version of a time at which the key was deleted while this was its newest version."""
@@ -69,7 +70,7 @@ class VersionedValues(StateStore[Timed]):
         after = self._next(ident, time)
         before = self._entries.get(ident + time_bytes(time))
         deleted = after is None and (value is None or (before is not None and before.sequence == _DELETED))
-        self._put(ident + time_bytes(time), Timed(key, time, _DELETED if deleted else 0, value))
+        self._put(ident + time_bytes(time), Timed(key, time, _DELETED if deleted else 0, snapshot(value)))
         self._forget(ident)
         return None if after is None else after.time
 
@@ -89,7 +90,9 @@ class VersionedValues(StateStore[Timed]):
                 after is not None and as_of is not None and as_of < self._newest - self._history
             ):
                 return None
-            return Version(entry.value, entry.time, after.time if after is not None and not self.kafka else None)
+            return Version(
+                snapshot(entry.value), entry.time, after.time if after is not None and not self.kafka else None
+            )
         return None
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:

@@ -11,6 +11,7 @@ from streamactors.windows.processors.store_definitions import WindowStore
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.stores import Stores
+from streamactors.windows.values import snapshot
 
 _SUFFIX: Final = 12
 """Number of bytes of an entry's time and sequence, after those of its key."""
@@ -66,7 +67,7 @@ class WindowValues(StateStore[Timed]):
         if value is None:
             self._remove(at)
         else:
-            self._put(at, Timed(key, time, self._sequence, value))
+            self._put(at, Timed(key, time, self._sequence, snapshot(value)))
         self._sweep(self._expired_through, self._retention)
 
     def get(self, key: Any, time: int) -> Any:
@@ -81,7 +82,7 @@ class WindowValues(StateStore[Timed]):
             return iter(())
         low, high = self._place(ident, first, 0), ident + time_bytes(last) + b"\xff" * 5
         found = of_key(self._entries.scan(low, high, reverse=reverse), len(low))
-        return ((entry.time, entry.value) for entry in found)
+        return ((entry.time, snapshot(entry.value)) for entry in found)
 
     def items(
         self, first: int | None = None, last: int | None = None, *, reverse: bool = False
@@ -89,7 +90,7 @@ class WindowValues(StateStore[Timed]):
         """Return ((key, time), value) of all keys, with first <= time <= last, by key and time; numbers come first, by value."""
         begin = max(self._expired_through + 1, 0 if first is None else first)
         return (
-            ((entry.key, entry.time), entry.value)
+            ((entry.key, entry.time), snapshot(entry.value))
             for entry in self._in_order(_SUFFIX, reverse=reverse)
             if begin <= entry.time and (last is None or entry.time <= last)
         )

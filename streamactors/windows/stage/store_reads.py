@@ -16,6 +16,7 @@ from streamactors.engine.island.run import Run
 from streamactors.windows.state.key_order import KeyPlaces, between
 from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest, UnknownStore
 from streamactors.windows.state.serdes import Serdes
+from streamactors.windows.values import snapshot
 
 
 class ReadableTask(Protocol):
@@ -262,7 +263,7 @@ class Reading:
                     wanted = wanted and (request.first_ms is None or request.first_ms <= start)
                     wanted = wanted and (request.last_ms is None or start <= request.last_ms)
             if wanted:
-                yield entry
+                yield entry._replace(value=snapshot(entry.value))
 
 
 def in_order(entries: Iterable[StoreEntry], serdes: Serdes) -> list[StoreEntry]:

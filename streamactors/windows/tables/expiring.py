@@ -24,6 +24,7 @@ from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
 from streamactors.windows.state.store_log import StoreReader
 from streamactors.windows.state.stores import ClosingQueue, Stores
 from streamactors.windows.tables.source import TableSource
+from streamactors.windows.values import snapshot
 
 _QUEUED: Final = 0
 """What the queue holds for a key; items of one time and key are equal."""
@@ -123,7 +124,7 @@ class ExpiringTable(TableSource):
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         entry = self._table.get(ident)
-        return None if entry is None or not self._lives(entry.timestamp) else (entry.value, entry.timestamp)
+        return None if entry is None or not self._lives(entry.timestamp) else (snapshot(entry.value), entry.timestamp)
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         return (each for each in super().entries(request) if self._lives(each.timestamp or 0))

@@ -13,6 +13,7 @@ from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import snapshot
 
 
 class StoredTable:
@@ -27,7 +28,7 @@ class StoredTable:
     def get(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         """Return (value, timestamp) of an entry, or None."""
         entry = self._entries.get(_where(ident, start, end))
-        return None if entry is None else (entry.value, entry.timestamp)
+        return None if entry is None else (snapshot(entry.value), entry.timestamp)
 
     def put(self, ident: Ident, key: Any, start: int | None, end: int | None, value: Any, timestamp: int) -> None:
         """Write, replace or (None) delete an entry."""
@@ -38,6 +39,7 @@ class StoredTable:
                 del self._entries[where]
                 self._log.leave(key_bytes(where), entry)
             return
+        value = snapshot(value)
         if entry is None:
             entry = self._entries[where] = TableEntry((key, start, end), value, timestamp)
             self._log.touch(where, entry)

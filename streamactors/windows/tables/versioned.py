@@ -22,6 +22,7 @@ from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import as_restored
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import snapshot
 
 _time_of: Final = itemgetter(0)
 
@@ -109,19 +110,19 @@ class VersionedTable(AggregateOperator):
                 refuse_row(self.node, self.env, record, timestamp, timestamp, self.stream_time, self._history)
                 continue
             entry = table.get(ident)
-            old = None
+            old, value = None, snapshot(record.value)
             if entry is None:
                 self.env.identity.check(ident)
-                entry = table[ident] = Versions(record.key, [(timestamp, record.value)])
+                entry = table[ident] = Versions(record.key, [(timestamp, value)])
                 end = None
                 self._log.touch(ident, entry)
             else:
-                old = entry.versions[-1][1] if sends_old else None
+                old = snapshot(entry.versions[-1][1]) if sends_old else None
                 if self._kafka and entry.forgets(timestamp, record.value):
                     del entry.versions[-1]
                     end = None
                 else:
-                    end = entry.put(timestamp, record.value)
+                    end = entry.put(timestamp, value)
                 entry.prune(expired)
                 if not entry.versions:
                     del table[ident]
@@ -142,7 +143,7 @@ class VersionedTable(AggregateOperator):
         if entry is None:
             return None
         time, value = entry.versions[-1]
-        return None if value is None else (value, time)
+        return None if value is None else (snapshot(value), time)
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         """Return the newest version of each key that has a value."""
@@ -171,7 +172,7 @@ class VersionedTable(AggregateOperator):
                 return None
             newest = found
         time, value = newest
-        return None if value is None else (value, time)
+        return None if value is None else (snapshot(value), time)
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for ident, entry in self._log.touched():

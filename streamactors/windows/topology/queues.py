@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from streamactors.windows.values import IMMUTABLE, snapshot
+
 
 class InternalQueues:
     """See the module."""
@@ -25,7 +27,7 @@ class InternalQueues:
         if queue is None:
             queue = self._rows[topic] = deque()
         was_empty = not queue
-        queue.extend(rows)
+        queue.extend(map(_written, rows))
         if was_empty and queue:
             if self.waiting:
                 self._offer(topic)
@@ -80,3 +82,9 @@ class InternalQueues:
                 at = child
             heap[at] = moved
         return first
+
+
+def _written(row: Any) -> Any:
+    """Return a row as it would come back from the broker: it shares nothing with the row that was sent."""
+    value = row.value
+    return row if type(value) in IMMUTABLE else row.replace(value=snapshot(value))

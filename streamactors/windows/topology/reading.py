@@ -11,6 +11,7 @@ from streamactors.windows.operators.operator import Operator
 from streamactors.windows.state.key_order import KeyPlaces
 from streamactors.windows.state.reads import StoreRequest
 from streamactors.windows.state.serdes import KeyIdentity, Serdes
+from streamactors.windows.values import snapshot
 
 
 class StoreView:
@@ -33,7 +34,10 @@ class StoreView:
         """Yield (key, (value, timestamp)) of each entry, in the order of the keys. A key of a windowed table is (key, start, end)."""
         entries = KeyPlaces(self._serdes).in_order(self._operator.entries(StoreRequest("range")))
         return (
-            (each.key if each.start is None else (each.key, each.start, each.end), (each.value, each.timestamp))
+            (
+                each.key if each.start is None else (each.key, each.start, each.end),
+                (snapshot(each.value), each.timestamp),
+            )
             for each in entries
         )
 

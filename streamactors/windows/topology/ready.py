@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.windows.definitions.aggregator import as_values
 from streamactors.windows.record import Record
 from streamactors.windows.tables import aggregates
 from streamactors.windows.tables.aggregates import ReadyAggregate
@@ -108,7 +109,7 @@ class CountedStream:
     def _results(
         self, init: Callable[[], Any], add: Callable[[Any, Any], Any], of: Callable[[Any], Any], name: str | None
     ) -> TopologyStream:
-        size = self._size
+        size, add = self._size, as_values(add)
 
         def step(state: Any, record: Record) -> tuple[Any, list[Record]]:
             count, time, aggregate = state or (0, record.timestamp, init())

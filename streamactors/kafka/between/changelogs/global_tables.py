@@ -19,6 +19,7 @@ from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment
 from streamactors.windows.record import Record
 from streamactors.windows.state.serdes import Serdes
+from streamactors.windows.values import snapshot
 
 _FILL_S: Final = 60.0
 
@@ -48,7 +49,8 @@ class GlobalEntries(Operator):
         """No row of a task comes here."""
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
-        return self._entries.get(ident)
+        found = self._entries.get(ident)
+        return None if found is None else (snapshot(found[0]), found[1])
 
 
 class GlobalTables:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from streamactors.windows.definitions.aggregator import ByArrival, as_values, snapshot
+from streamactors.windows.definitions.aggregator import ByArrival, as_values
 from streamactors.windows.definitions.windows import SessionWindows
 from streamactors.windows.operators.aggregate import AggregateSpec
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment, Update
@@ -26,6 +26,7 @@ from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
 from streamactors.windows.state.session_store import Session, SessionLists, session_form, session_key, two_times
 from streamactors.windows.state.store_log import pack_context, unpack_context
 from streamactors.windows.state.stores import Stores
+from streamactors.windows.values import snapshot
 
 _SEGMENT_MS: Final = 60_000  # Kafka's smallest segment of a store
 _birth_of: Final[Callable[[Session], int]] = attrgetter("born")
@@ -95,12 +96,12 @@ class SessionOperator(InclusiveOperator[Session]):
             session.old = session.value
             session.context = context
         if same is not None:
-            same.value, same.context = value, context
+            same.value, same.context = snapshot(value), context
             self._sessions.touch(same)
         elif value is not None:
             if not joined:
                 self.env.identity.check(ident)
-            session = Session(ident, record.key, start, end, value, context)
+            session = Session(ident, record.key, start, end, snapshot(value), context)
             if self._by_arrival:
                 session.born = self._birth(joined)
             self._sessions.add(session)
@@ -147,7 +148,8 @@ class SessionOperator(InclusiveOperator[Session]):
                 context = trigger or context
             else:
                 self._sessions.remove(session)
-            out.append((session.ident, session.key, session.start, end, session.value, None, end, context, True))
+            value = snapshot(session.value)  # Kafka mode keeps the session
+            out.append((session.ident, session.key, session.start, end, value, None, end, context, True))
 
     def _sweep(self) -> None:
         self._sessions.forget(min(self.stream_time - self._wait, self._newest - self._retention + 1))
@@ -166,7 +168,7 @@ class SessionOperator(InclusiveOperator[Session]):
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         session = self._sessions.find(ident, start, end)
-        return None if session is None else (session.value, session.end)
+        return None if session is None else (snapshot(session.value), session.end)
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for _, each in self._log.touched():

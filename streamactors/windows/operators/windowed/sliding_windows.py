@@ -26,6 +26,7 @@ from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import ident_of_bytes, key_bytes
 from streamactors.windows.state.store_log import Logged, unpack_context
 from streamactors.windows.state.stores import Stores, cell_key
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 _PANES: Final = attrgetter("panes")
 
@@ -50,6 +51,7 @@ class SlidingOperator(InclusiveOperator[Pane]):
             closing.lie_in(stores, spec.store, self._closing_pane)
         self._old_from_init = spec.old_from_init
         self._init = spec.aggregator.init
+        self._uses_values = spec.aggregator.kind != "count"
         self._add = spec.aggregator.add if spec.aggregator.kind == "count" else as_values(spec.aggregator.add)
 
     def _shown_from(self) -> int:
@@ -73,6 +75,8 @@ class SlidingOperator(InclusiveOperator[Pane]):
         try:
             planned = plan_early if timestamp < difference else plan
             updates = planned(panes, timestamp, difference, self._shown_from())
+            value = record.value
+            copies = self._uses_values and len(updates) > 1 and type(value) not in IMMUTABLE
             for update in updates:
                 start = update.start
                 if update.copies:
@@ -82,7 +86,7 @@ class SlidingOperator(InclusiveOperator[Pane]):
                 else:
                     if update.old is None and update.pane is None:
                         update.old = self._init()
-                    update.new = self._add(update.old, record.value)
+                    update.new = self._add(update.old, snapshot(value) if copies else value)
         except Exception as error:  # noqa: BLE001 - whatever user code raises
             self._failed(error, record, start, None if start is None else start + difference)
             return
@@ -113,6 +117,13 @@ class SlidingOperator(InclusiveOperator[Pane]):
             old = None if update.copies else update.old
         else:
             old = None if pane is None else pane.value
+        kept = new
+        if type(new) not in IMMUTABLE:
+            kept = snapshot(new)
+            if update.pane is None:
+                old = snapshot(old)  # the value of another window, which stays
+                if update.copies:
+                    new = snapshot(new)
         timestamp = update.timestamp
         if not update.copies and (update.old is None or record.timestamp > timestamp):
             timestamp = record.timestamp
@@ -127,12 +138,12 @@ class SlidingOperator(InclusiveOperator[Pane]):
                     self._log.leave(cell_key(ident, start), pane)
                     self._keys.changed(ident, -1)
         elif pane is None:
-            pane = Pane(ident, record.key, start, new, timestamp, record.context, old)
+            pane = Pane(ident, record.key, start, kept, timestamp, record.context, old)
             panes.insert(pane)
             self._touch(pane, 1)
             self._await_close(pane)
         else:
-            pane.value, pane.timestamp, pane.context, pane.old = new, timestamp, record.context, old
+            pane.value, pane.timestamp, pane.context, pane.old = kept, timestamp, record.context, old
             if not pane.dirty:
                 self._touch(pane, 0)
         if self._closing is None:
@@ -162,7 +173,8 @@ class SlidingOperator(InclusiveOperator[Pane]):
                 continue  # a jump of time made Kafka's store hide it
             context = (trigger or pane.context) if self._kafka else pane.context
             old = pane.old if self._suppresses else None
-            out.append((pane.ident, pane.key, start, end, pane.value, old, pane.timestamp, context, True))
+            value = snapshot(pane.value)
+            out.append((pane.ident, pane.key, start, end, value, snapshot(old), pane.timestamp, context, True))
 
     def _kept_from(self) -> int:
         """No later row looks at windows that start before this."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, MutableMapping
 from typing import Any, Final
 
-from streamactors.windows.definitions.aggregator import as_values, snapshot
+from streamactors.windows.definitions.aggregator import as_values
 from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows
 from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
@@ -27,6 +27,7 @@ from streamactors.windows.state.calendar_queue import NEVER
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import StoreReader
 from streamactors.windows.state.stores import Cell, Stores, cell_key
+from streamactors.windows.values import snapshot
 
 STORE_SUFFIX: Final = bytes(4)
 """The end of a key in Kafka Streams' window store."""
@@ -61,7 +62,8 @@ class TimeFinals(TimeWindowOperator):
         self._emitted: dict[int, MutableMapping[Ident, Cell]] = {}  # closed windows, readable until retention is over
         # Nobody sees an aggregate before it is final, so `add` may change it in place; not if the change of a failing
         # row must be undone.
-        if env.on_failure is not None:
+        self._in_place = env.on_failure is None
+        if not self._in_place:
             self._add = as_values(self._add)
 
     def _look_up(self, timestamp: int) -> Slot:
@@ -96,6 +98,8 @@ class TimeFinals(TimeWindowOperator):
                     if cell is None:
                         self._create(start, cells, ident, record, snapshot(new), old, out)
                         continue
+                    if not self._in_place:
+                        new = snapshot(new)
                     if cell.value is None or timestamp > cell.timestamp:
                         cell.timestamp = timestamp
                     cell.old = old
@@ -166,7 +170,7 @@ class TimeFinals(TimeWindowOperator):
                 cell.key,
                 start,
                 end,
-                cell.value,
+                snapshot(cell.value),  # the window stays readable
                 cell.old if self._suppresses else None,
                 cell.timestamp,
                 trigger if self._kafka and trigger is not None else cell.context,
@@ -199,6 +203,6 @@ class TimeFinals(TimeWindowOperator):
         held = self._cells.peek(start) or {}
         if ident in held and self._suppresses:  # not emitted yet: downstream knows the value before
             prior = held[ident].prior
-            return None if prior is None else (prior, None)
+            return None if prior is None else (snapshot(prior), None)
         cell = held.get(ident) or self._emitted.get(start, {}).get(ident)
-        return None if cell is None or cell.value is None else (cell.value, cell.timestamp)
+        return None if cell is None or cell.value is None else (snapshot(cell.value), cell.timestamp)

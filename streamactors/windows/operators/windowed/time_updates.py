@@ -14,6 +14,7 @@ from streamactors.windows.operators.aggregate import Accepted, AggregateSpec
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
 from streamactors.windows.operators.windowed.time_windows import NO_SLOT, TimeWindowOperator
 from streamactors.windows.state.stores import Cell, Stores, cell_key
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 
 class TimeUpdates(TimeWindowOperator):
@@ -39,14 +40,14 @@ class TimeUpdates(TimeWindowOperator):
                         old = None
                     if new is not None:
                         self.env.identity.check(ident)
-                        cell = cells[ident] = Cell(key, new, timestamp, None, None)
+                        cell = cells[ident] = Cell(key, snapshot(new), timestamp, None, None)
                         self._log.touch((start, ident), cell)
                 elif new is None:
                     del cells[ident]
                     self._log.leave(cell_key(ident, start), cell)
                     newest = max(timestamp, cell.timestamp)
                 else:
-                    cell.value = new
+                    cell.value = new if type(new) in IMMUTABLE else snapshot(new)
                     if timestamp > cell.timestamp:
                         cell.timestamp = timestamp
                     newest = cell.timestamp
@@ -68,4 +69,4 @@ class TimeUpdates(TimeWindowOperator):
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         assert start is not None
         cell = (self._cells.peek(start) or {}).get(ident)
-        return None if cell is None else (cell.value, cell.timestamp)
+        return None if cell is None else (snapshot(cell.value), cell.timestamp)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Final, TypeAlias
 
+from streamactors.windows.definitions.aggregator import refuse_lost_change
 from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows, grace_of
 from streamactors.windows.operators.aggregate import AggregateSpec, WindowedOperator
 from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment
@@ -19,6 +20,7 @@ from streamactors.windows.state.calendar_queue import NEVER
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import as_restored, unpack_context
 from streamactors.windows.state.stores import Cell, Form, Stores, WindowedStore, cell_key
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 Opened: TypeAlias = list[tuple[int, MutableMapping[Ident, Cell]]]
 """Open windows by ascending start: (start, cells)."""
@@ -38,6 +40,8 @@ class TimeWindowOperator(WindowedOperator):
         super().__init__(spec, env)
         windows = self._windows = spec.windows
         self._add = spec.aggregator.add
+        self._uses_values = spec.aggregator.kind != "count"
+        self._in_place = False  # `add` may change a stored aggregate, and keep the value in it
         self._cells: WindowedStore[Cell] = stores.windowed(spec.store, Form(_no_fields, _cell, on_demand=True))
         if isinstance(windows, TimeWindows):
             self._granule = math.gcd(windows.size_ms, windows.advance_ms)
@@ -77,13 +81,18 @@ class TimeWindowOperator(WindowedOperator):
 
         Nothing is written yet, so a row changes all of its windows or none."""
         add, init, value = self._add, self._aggregator.init, record.value
+        copies = type(value) not in IMMUTABLE and self._uses_values and (self._in_place or len(opened) > 1)
         start = None
         updates = []
         try:
             for start, cells in opened:
                 cell = cells.get(ident)
-                old = init() if cell is None or cell.value is None else cell.value
-                updates.append((start, cells, cell, old, add(old, value)))
+                begins = cell is None or cell.value is None
+                old = init() if cell is None or begins else cell.value
+                new = add(old, snapshot(value) if copies else value)
+                if new is None and begins and self._in_place and type(old) not in IMMUTABLE:
+                    refuse_lost_change(old, init())
+                updates.append((start, cells, cell, old, new))
         except Exception as error:  # noqa: BLE001 - whatever user code raises
             self._failed(error, record, start, None if start is None else start + self._size)
             return []
