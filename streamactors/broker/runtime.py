@@ -27,6 +27,9 @@ class Replicating(Protocol):
     throttles: Any
 
     @property
+    def lease_end_ms(self) -> float: ...
+
+    @property
     def lost_leaders(self) -> Sequence[int]: ...
 
     @property

@@ -5,7 +5,8 @@ latest tiered KIP-405; 11 earliest pending upload).   Authorised: DESCRIBE TOPIC
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, INVALID_REQUEST (a
 partition named twice), UNSUPPORTED_VERSION (a special timestamp of a newer version), CORRUPT_MESSAGE,
 KAFKA_STORAGE_ERROR, OFFSET_NOT_AVAILABLE (KIP-207: a new leader that does not know the high watermark yet; LEADER_NOT_AVAILABLE before
-version 5). Differs from Apache Kafka: nothing."""
+version 5). Differs from Apache Kafka: a leader without a lease
+is none (`replication.lease_state`)."""
 
 from __future__ import annotations
 
@@ -80,7 +81,9 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedP
     partition = request.node.partitions.get(name, wanted.partition_index)
     if partition is None:
         return None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return partition, partition.epoch_error(wanted.current_leader_epoch)
+    by_broker = request.message.replica_id >= 0
+    error_of = partition.epoch_error if by_broker else partition.client_error
+    return partition, error_of(wanted.current_leader_epoch)
 
 
 def _bound(request: Request, partition: HostedPartition) -> tuple[int, ErrorCode]:

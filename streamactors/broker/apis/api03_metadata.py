@@ -7,18 +7,25 @@ Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, T
 LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND.
 A missing topic is UNKNOWN_TOPIC_OR_PARTITION in the answer to the request that creates it; the client retries.
 Differs from Apache Kafka: partitions are in order; a follower does not name a leader that has refused its connection, and with
-controller.fence.closed.connections one that has closed it."""
+controller.fence.closed.connections one that has closed it; a leader without a lease names the replica that
+follows it (`replication.lease_state`)."""
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_cluster, on_topic
-from streamactors.broker.apis.partition_view import Brokers, partition_view, possible_leaders
+from streamactors.broker.apis.partition_view import (
+    Brokers,
+    leader_to_ask,
+    may_lack_lease,
+    partition_view,
+    possible_leaders,
+)
 from streamactors.broker.controller.command import AutoCreate, TopicCreated
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
@@ -28,6 +35,7 @@ from streamactors.broker.node import Node
 from streamactors.broker.protocol.metadata import (
     BrokerMetadata,
     MetadataResponse,
+    PartitionMetadata,
     TopicMetadata,
     encode_metadata,
     encode_topic,
@@ -61,12 +69,12 @@ class EncodedTopics:
         known = self._known.get(key)
         if known is None or known[0] is not topic:
             views = [partition_view(brokers, partition, listener) for partition in topic.partitions]
-            internal = topic.name in INTERNAL_TOPICS
-            known = self._known[key] = (
-                topic,
-                encode_topic(version, topic.name, topic.topic_id, views, internal=internal),
-            )
+            known = self._known[key] = (topic, _encoded_topic(topic, views, version))
         return known[1]
+
+
+def _encoded_topic(topic: TopicImage, views: Sequence[PartitionMetadata], version: int) -> bytes:
+    return encode_topic(version, topic.name, topic.topic_id, views, internal=topic.name in INTERNAL_TOPICS)
 
 
 _log = logging.getLogger("streamactors.broker.requests.request")
@@ -162,9 +170,15 @@ def _one(request: Request, image: MetadataImage, asked: AskedTopics) -> TopicMet
 
 
 def _topic(request: Request, image: MetadataImage, topic: TopicImage) -> TopicMetadata:
-    encoded = _encoded.setdefault(request.node, EncodedTopics()).get(
-        possible_leaders(request.node), topic, request.listener.name, request.version, len(image.topics)
-    )
+    node, brokers, listener = request.node, possible_leaders(request.node), request.listener.name
+    if may_lack_lease(node):  # for the moment: nothing is kept
+        views = [
+            partition_view(brokers, each, listener, leader_to_ask(node, topic.name, each)) for each in topic.partitions
+        ]
+        encoded = _encoded_topic(topic, views, request.version)
+    else:
+        known = _encoded.setdefault(node, EncodedTopics())
+        encoded = known.get(brokers, topic, listener, request.version, len(image.topics))
     return TopicMetadata(encoded, _operations(request, topic.name))
 
 

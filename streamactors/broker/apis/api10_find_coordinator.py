@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from streamactors.broker.apis.partition_view import leader_to_ask
 from streamactors.broker.controller.command import AutoCreate
 from streamactors.broker.coordinator.partitioning import partition_for
 from streamactors.broker.errors import ErrorCode, Refusal
@@ -57,7 +58,8 @@ def _coordinator(request: Request, key: str) -> dict[str, Any]:
     found = image.topics.get(topic)
     if found is None:
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = found.partitions[partition_for(key, len(found.partitions))].leader
+    partition = found.partitions[partition_for(key, len(found.partitions))]
+    leader = leader_to_ask(request.node, topic, partition)
     broker = image.brokers.get(leader)
     for endpoint in () if broker is None or broker.fenced else broker.endpoints:
         if endpoint.name == request.listener.name:

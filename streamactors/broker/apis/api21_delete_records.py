@@ -45,7 +45,7 @@ def _delete(request: Request, topic: str, asked: Any) -> dict[str, Any]:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic in INTERNAL_TOPICS:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    refusal = partition.epoch_error(NO_EPOCH)
+    refusal = partition.client_error(NO_EPOCH)
     if refusal:
         return _refused(index, refusal)
     config = partition.log.config

@@ -2,7 +2,7 @@
 
 Versions: 2-4 (3 replica id; 4 flexible).   Authorised: CLUSTER_ACTION, or DESCRIBE of each TOPIC. Errors: UNKNOWN_TOPIC_OR_PARTITION,
 NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, TOPIC_AUTHORIZATION_FAILED. Differs from Apache
-Kafka: nothing."""
+Kafka: a leader without a lease is none (`replication.lease_state`)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, cluster_action, each
+
+_FIRST_WITH_REPLICA: Final = 3
 
 
 def handle(request: Request) -> Body:
@@ -36,7 +38,9 @@ def _end_of(request: Request, by_broker: bool, topic: str, asked: Any) -> Body:
     partition = request.node.partitions.get(topic, asked.partition)
     if partition is None:
         return _error(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    error = partition.epoch_error(asked.current_leader_epoch)
+    by_replica = request.version >= _FIRST_WITH_REPLICA and request.message.replica_id >= 0 and by_broker
+    error_of = partition.epoch_error if by_replica else partition.client_error
+    error = error_of(asked.current_leader_epoch)
     if error:
         return _error(asked, error)
     epoch, end_offset = partition.log.epoch_end_offset(asked.leader_epoch)

@@ -45,7 +45,7 @@ def _partition(request: Request, topic: str, number: int) -> dict[str, Any]:
     partition = node.partitions.get(topic, number)
     if partition is None:
         return _refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not partition.is_leader:
+    if not partition.is_leader or not partition.has_lease:
         return _refused(number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return {
         "partition_index": number,

@@ -2,14 +2,14 @@
 
 Versions: 0.   Authorised: DESCRIBE of each TOPIC.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST (cursor before
-the first partition).   Differs from Apache Kafka: nothing."""
+the first partition).   Differs from Apache Kafka: as Metadata."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_topic
-from streamactors.broker.apis.partition_view import partition_view, possible_leaders
+from streamactors.broker.apis.partition_view import leader_to_ask, partition_view, possible_leaders
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import PartitionRecord
@@ -62,14 +62,14 @@ def _topic(request: Request, image: MetadataImage, name: str, first: int, room: 
         illegal = topic_name_complaint(name) is not None
         code = ErrorCode.INVALID_TOPIC_EXCEPTION if illegal else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _refused(name, code, operations)
-    listener, brokers = request.listener.name, possible_leaders(request.node)
+    node, listener, brokers = request.node, request.listener.name, possible_leaders(request.node)
     return {
         "error_code": ErrorCode.NONE,
         "name": name,
         "topic_id": topic.topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": [
-            _partition(partition_view(brokers, partition, listener), partition)
+            _partition(partition_view(brokers, partition, listener, leader_to_ask(node, name, partition)), partition)
             for partition in topic.partitions[first : first + room]
         ],
         "topic_authorized_operations": operations,

@@ -20,7 +20,7 @@ from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import AllowAll, Operation, ResourceType, cluster_action
 
 SWEEP_MS: Final = 500.0
-"""How often all partitions of a session are looked at for a log start that has moved, or a disk that has failed."""
+"""How often all partitions of a session are looked at for a log start that has moved, a disk that has failed, or a lease that has lapsed."""
 
 
 class WholeFetch:
@@ -112,7 +112,11 @@ class SessionFetch:
                 partition = cached.wanted.partition if cached.wanted is not None else None
                 if partition is not None:
                     log = partition.log
-                    if log.log_start_offset != cached.log_start_offset or log.offline is not None:
+                    if (
+                        log.log_start_offset != cached.log_start_offset
+                        or log.offline is not None
+                        or (message.replica_id < 0 and partition.is_leader and not partition.has_lease)
+                    ):
                         session.touch(cached)
 
     def settle(self, topics: Iterable[WantedTopic], reading: Reading, limits: ReadLimits) -> None:

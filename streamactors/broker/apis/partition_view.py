@@ -29,9 +29,32 @@ def possible_leaders(node: Node) -> Brokers:
     return {each: broker for each, broker in brokers.items() if each not in lost} if lost else brokers
 
 
-def partition_view(brokers: Brokers, partition: PartitionRecord, listener: str) -> PartitionMetadata:
-    """Return a partition. A leader that is not among the brokers, or has no address on this listener, is left out, with an error."""
-    leader, code = partition.leader, ErrorCode.NONE
+def leader_to_ask(node: Node, topic: str, partition: PartitionRecord) -> int:
+    """Return the broker to which clients of a partition are sent: its leader. NO_LEADER if it has none.
+
+    A leader without a lease (see `replication.lease_state`) sends them to the replica that is elected first in its place. librdkafka asks only brokers
+    that it is connected to: with no other name it would ask this one until the network is whole again. The replica answers if it leads, or knows who
+    does."""
+    hosted = node.partitions.get(topic, partition.partition) if partition.leader == node.node_id else None
+    if hosted is None or hosted.has_lease:
+        return partition.leader
+    brokers = node.metadata.image.brokers
+    others = (each for each in partition.replicas if each in partition.isr and each != node.node_id)
+    return next((each for each in others if each in brokers and not brokers[each].fenced), NO_LEADER)
+
+
+def may_lack_lease(node: Node) -> bool:
+    """Whether this broker has no session with the controller, so that each partition has to be looked at."""
+    replication = node.replication
+    return replication is not None and node.clock.now_ms() > replication.lease_end_ms
+
+
+def partition_view(
+    brokers: Brokers, partition: PartitionRecord, listener: str, leader: int | None = None
+) -> PartitionMetadata:
+    """Return a partition, with its leader or another broker in its place (see `leader_to_ask`). A leader that is not among the brokers, or has no address
+    on this listener, is left out, with an error."""
+    leader, code = partition.leader if leader is None else leader, ErrorCode.NONE
     registration = brokers.get(leader)
     if registration is None:
         leader, code = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE

@@ -16,12 +16,12 @@ from typing import Any, Final, Protocol
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnded, RegisterBroker
-from streamactors.broker.controller.command import Command, Facts, Plan
+from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.metadata_feed import AskQuorum, Replica
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.plan_partitions import allows_unclean, balance_leaders
 from streamactors.broker.controller.sessions_state import Sessions
-from streamactors.broker.errors import BrokerError, StorageShortage
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageShortage
 from streamactors.broker.metadata.metadata_record import BrokerRegistration, NoOp
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
@@ -125,6 +125,10 @@ class Duties:
                 end = self._metadata.end_offset
                 made = self._sessions.register(facts.image, command, end, self._now_ms(), _unclean(facts))
                 self._controller.write(made, reply, command)
+            case Heartbeat() if not self._quorum.in_touch:
+                # The broker would take the answer for a lease, while another controller gives its partitions other leaders.
+                refused = command.refused(Outcome(ErrorCode.NOT_CONTROLLER))
+                self._controller.write(Plan([], refused), reply, command)
             case Heartbeat():
                 facts = self._controller.facts()
                 end = self._metadata.end_offset

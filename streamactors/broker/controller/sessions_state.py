@@ -47,10 +47,13 @@ class Sessions:
         self._cluster_id = cluster_id
         self._timeout_ms = timeout_ms
         self._sessions: dict[int, Session] = {}
+        self._fenced_at: dict[int, int] = {}
+        """The offset of the record with which each fenced broker was fenced, or a later one."""
 
     def start(self, image: MetadataImage, now_ms: float) -> list[int]:
         """Give every broker that is registered and not fenced a new session; return their ids. Sessions of an earlier leadership are over."""
         self._sessions.clear()
+        self._fenced_at = {each.broker_id: image.offset for each in image.brokers.values() if each.fenced}
         for broker in image.brokers.values():
             if not broker.fenced and broker.broker_id != self._own_id:
                 self._sessions[broker.broker_id] = Session(broker.broker_epoch, now_ms)
@@ -130,14 +133,15 @@ class Sessions:
             return Plan([], Beat(ErrorCode.STALE_BROKER_EPOCH))
         session = self._sessions.setdefault(beat.broker_id, Session(beat.broker_epoch, now_ms))
         session.heard_ms, session.offset = now_ms, beat.offset
-        caught_up = beat.offset >= broker.broker_epoch
+        # A broker that has not applied the records which fenced it still takes itself for the leader of its partitions.
+        caught_up = beat.offset >= max(broker.broker_epoch, self._fenced_at.get(beat.broker_id, -1))
         lost = without_folders(image, broker, beat.offline, unclean)
         if lost:  # what else the broker wants, its next heartbeat says again
             return Plan(lost, Beat(ErrorCode.NONE, caught_up, is_fenced=broker.fenced))
         if beat.want_shut_down:
             return self._leave(image, broker, session, next_offset, unclean)
         if beat.want_fence:
-            records = [] if broker.fenced else _fence(image, broker, unclean)
+            records = [] if broker.fenced else self._fence(image, broker, unclean)
             return Plan(records, Beat(ErrorCode.NONE, caught_up, is_fenced=True))
         if broker.fenced and caught_up:
             unfenced = BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
@@ -165,7 +169,9 @@ class Sessions:
         if min(others, default=session.leaving_since) < session.leaving_since:
             return Plan([], Beat(ErrorCode.NONE, True, is_fenced=False))
         self._sessions.pop(broker.broker_id)
-        return Plan(_fence(image, broker, unclean), Beat(ErrorCode.NONE, True, is_fenced=True, should_shut_down=True))
+        return Plan(
+            self._fence(image, broker, unclean), Beat(ErrorCode.NONE, True, is_fenced=True, should_shut_down=True)
+        )
 
     # --- the end of a session ---
 
@@ -186,14 +192,14 @@ class Sessions:
     def _end(self, image: MetadataImage, broker_id: int, unclean: Unclean) -> Plan:
         self._sessions.pop(broker_id)
         broker = image.brokers.get(broker_id)
-        records = [] if broker is None or broker.fenced else _fence(image, broker, unclean)
+        records = [] if broker is None or broker.fenced else self._fence(image, broker, unclean)
         return Plan(records, Outcome())
 
-
-def _fence(image: MetadataImage, broker: BrokerRegistration, unclean: Unclean) -> list[MetadataRecord]:
-    """Return the changes of partitions first, then that of the registration: the order of Apache Kafka."""
-    changed = without_broker(image, broker.broker_id, unclean)
-    return [*changed, BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, fenced=FENCED)]
+    def _fence(self, image: MetadataImage, broker: BrokerRegistration, unclean: Unclean) -> list[MetadataRecord]:
+        """Return the changes of partitions first, then that of the registration: the order of Apache Kafka."""
+        changed = without_broker(image, broker.broker_id, unclean)
+        self._fenced_at[broker.broker_id] = image.offset + len(changed) + 1
+        return [*changed, BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, fenced=FENCED)]
 
 
 def _not_usable(log_dirs: tuple[uuid.UUID | None, ...]) -> bool:

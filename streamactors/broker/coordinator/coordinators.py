@@ -86,10 +86,12 @@ class Coordinators(Generic[S]):
             self._coordinators.pop(index).cell.tell(Resign())
 
     def every(self, interval_ms: float, event: type) -> None:
-        """Send all coordinators an event once per interval."""
+        """Send all coordinators an event once per interval. One without a lease could not write what it decides."""
 
         def due() -> None:
-            self.tell_all(event())
+            for index, coordinator in self._coordinators.items():
+                if self._has_lease(index):
+                    coordinator.cell.tell(event())
             self.every(interval_ms, event)
 
         self._timers[event] = self._runtime.data_plane.call_later(interval_ms, due)
@@ -101,9 +103,10 @@ class Coordinators(Generic[S]):
         return partition_for(key, self._count) if self._count else -1
 
     def coordinator_of(self, key: str) -> CoordinatorActor[S] | None:
-        """Return the coordinator of a group id or transactional id; None if another broker has it."""
-        coordinator = self._coordinators.get(self.index_of(key))
-        return None if coordinator is None else coordinator.actor
+        """Return the coordinator of a group id or transactional id; None if another broker has it, or may have it by now."""
+        index = self.index_of(key)
+        coordinator = self._coordinators.get(index)
+        return None if coordinator is None or not self._has_lease(index) else coordinator.actor
 
     def shards(self) -> Iterator[S]:
         """Return the shards on this broker, to be read between the coordinators' messages."""
@@ -112,10 +115,15 @@ class Coordinators(Generic[S]):
     def tell(self, index: int, request: Refusable) -> None:
         """Send a request to the coordinator of a partition, or refuse it with NOT_COORDINATOR."""
         coordinator = self._coordinators.get(index)
-        if coordinator is None:
+        if coordinator is None or not self._has_lease(index):
             request.refuse(ErrorCode.NOT_COORDINATOR)
         else:
             coordinator.cell.tell(request)
+
+    def _has_lease(self, index: int) -> bool:
+        """Whether no other broker can have become the coordinator: one that is cut off would answer with old groups and offsets."""
+        partition = self._partitions.get(self._kind.topic, index)
+        return partition is None or partition.has_lease
 
     def tell_all(self, event: object) -> None:
         """Send an event to every coordinator on this broker."""
@@ -131,7 +139,7 @@ class Coordinators(Generic[S]):
             failed = next((error for error, _ in answers if error), ErrorCode.NONE)
             then(failed, [] if failed else [each for _, part in answers for each in part])
 
-        tells = [each.cell.tell for each in self._coordinators.values()]
+        tells = [each.cell.tell for index, each in self._coordinators.items() if self._has_lease(index)]
         gather([lambda reply, tell=tell: tell(request(reply)) for tell in tells], listed)  # type: ignore[misc]
 
     # --- following the metadata ---

@@ -153,6 +153,11 @@ class Lifecycle:
         return self._life.broker_epoch
 
     @property
+    def lease_end_ms(self) -> float:
+        """Until when the controller elects no other leader in this broker's place (see `replication.lease_state`)."""
+        return self._life.lease_end_ms
+
+    @property
     def fenced(self) -> bool:
         """Whether the controllers keep clients away from this broker."""
         return self._life.phase is not LifecyclePhase.UNFENCED

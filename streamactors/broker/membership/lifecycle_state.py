@@ -20,6 +20,7 @@ SOON_MS: Final = 10.0
 LEAVING_MS: Final = 50.0
 RETRY_MS: Final = 50.0
 RETRY_REGISTRATION_MS: Final = 200.0
+NEVER: Final = float("-inf")
 _FATAL: Final = frozenset(
     {
         ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -63,10 +64,18 @@ class Life:
     ready: bool = False  # logs are recovered and listeners bound
     due_ms: float | None = None
     asked_since_ms: float = 0.0  # since when this broker tries to register, or to leave
-    last_accepted_ms: float = float("-inf")  # when the last accepted heartbeat was sent
+    last_accepted_ms: float = NEVER  # when the last accepted heartbeat was sent
     sent_ms: float = 0.0
     folder_untold: bool = False
     """A data folder has failed since the last heartbeat was sent."""
+
+    @property
+    def lease_end_ms(self) -> float:
+        """Until when the controller elects no other leader in this broker's place without its knowledge.
+
+        The session begins for the controller when the heartbeat arrives, and so never before it was sent. A fenced broker has no lease."""
+        leads = self.phase in (LifecyclePhase.UNFENCED, LifecyclePhase.LEAVING)
+        return self.last_accepted_ms + self.times.session_ms if leads else NEVER
 
 
 # --- events ---

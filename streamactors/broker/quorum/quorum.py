@@ -181,6 +181,12 @@ class Quorum:
         """Whether this node leads and the first record of its epoch is committed: then everything before it is committed too."""
         return self._state.role is Role.LEADER and self.high_watermark > self._leader_change
 
+    @property
+    def in_touch(self) -> bool:
+        """Whether this node leads, and a majority has asked it within the fetch timeout: then no other node can lead yet."""
+        progress, now_ms = self._state.progress, self._now_ms()
+        return progress is not None and now_ms - progress.quorum_seen_at_ms(now_ms) <= self._timing.fetch_ms
+
     # --- the leader's records ---
 
     def append(self, records: Iterable[Any]) -> int:

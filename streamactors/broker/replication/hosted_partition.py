@@ -17,6 +17,7 @@ from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.metadata.image import NO_LEADER
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.leader_state import LeaderState
+from streamactors.broker.replication.lease_state import candidates, lease_end_ms
 from streamactors.broker.replication.read_replica import STAY, preferred_replica
 from streamactors.broker.replication.sessions.fetch_session import Cached, FetchSession
 
@@ -53,6 +54,10 @@ class PartitionState:
     isr: tuple[int, ...]
     partition_epoch: int = 0
     min_insync_replicas: int = 1
+    elr: tuple[int, ...] = ()
+    """The eligible replicas outside the ISR (KIP-966)."""
+    unclean: bool = False
+    """Whether the topic allows unclean elections."""
     directory_id: uuid.UUID | None = None
     """The data folder in which this broker has it, as the metadata says."""
 
@@ -107,6 +112,26 @@ class HostedPartition:
     def is_follower(self) -> bool:
         """Whether this broker copies the partition from another one."""
         return not self.deleted and self.state.leader not in (self._node.node_id, NO_LEADER)
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether this leader may speak for the partition: no other broker can have been elected yet (see `lease_state`)."""
+        leading, node = self.leader_state, self._node
+        if leading is None or node.replication is None:
+            return True  # the only replica
+        now_ms = node.clock.now_ms()
+        controller_end_ms = node.replication.lease_end_ms
+        if now_ms <= controller_end_ms:
+            return True
+        state = self.state
+        others = candidates(
+            leading.me, replicas=state.replicas, isr=leading.maximal_isr, elr=state.elr, unclean=state.unclean
+        )
+        fetched_ms = {each: remote.fetched_ms for each, remote in leading.remotes.items()}
+        for session in self.sessions:  # a fetch of a session does not name a partition again that has not changed
+            if session.of_follower and session.used_ms > fetched_ms.get(session.replica_id, session.used_ms):
+                fetched_ms[session.replica_id] = session.used_ms
+        return now_ms <= lease_end_ms(controller_end_ms, others, fetched_ms, node.replication.lag_ms)
 
     def preferred_replica(self, rack: str, offset: int) -> int:
         """Return the follower in a rack that a consumer is sent to, -1 for none (see `read_replica`)."""
@@ -183,6 +208,11 @@ class HostedPartition:
             return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def client_error(self, current_leader_epoch: int) -> ErrorCode:
+        """As `epoch_error`, for a client: a leader without a lease is none. A follower is answered, because its fetches are what gives a lease."""
+        error = self.epoch_error(current_leader_epoch)
+        return error if error or self.has_lease else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     def append(self, records: memoryview, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT) -> AppendResult:
         """Append one batch as leader. Raises BrokerError. Check `settled` before an answer with acks 1 or -1."""
         log = self.log
@@ -202,6 +232,8 @@ class HostedPartition:
         state = self.state
         if self.deleted or state.leader != self._node.node_id:
             raise NotLeader if not self.lost else StorageError(f"{self}: its data folder has failed")
+        if not self.has_lease:  # the records would be lost when the next leader is heard of
+            raise NotLeader
         if acks == ALL_REPLICAS and len(self.isr) < state.min_insync_replicas:
             raise NotEnoughReplicas
         return self.append(records, now_ms)

@@ -48,6 +48,9 @@ class Controllers(Protocol):
     @property
     def broker_epoch(self) -> int: ...
 
+    @property
+    def lease_end_ms(self) -> float: ...
+
     def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[AnswerLike], object]) -> None: ...
 
 

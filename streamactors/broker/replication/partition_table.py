@@ -121,12 +121,12 @@ class PartitionTable:
             if topic not in self._topics:
                 self._names = {each: name for each, name in self._names.items() if name != topic}
 
-    def reconfigure(self, topic: str, config: LogConfig, min_insync_replicas: int = 1) -> None:
+    def reconfigure(self, topic: str, config: LogConfig, min_insync_replicas: int = 1, unclean: bool = False) -> None:
         """Give the topic's logs their new settings."""
         for partition in self._topics.get(topic, {}).values():
             partition.log.update_config(config)
             enough = enough_in_sync(min_insync_replicas, partition.state.replicas)
-            partition.state = replace(partition.state, min_insync_replicas=enough)
+            partition.state = replace(partition.state, min_insync_replicas=enough, unclean=unclean)
 
     # ---- internal appends ----
 
@@ -143,7 +143,7 @@ class PartitionTable:
 
         Control batches are allowed. `records` is patched in place, so it must be writable."""
         partition = self.get(topic, index)
-        if partition is None or not partition.is_leader:
+        if partition is None or not partition.is_leader or not partition.has_lease:
             then(AppendOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         if len(partition.isr) < partition.state.min_insync_replicas:

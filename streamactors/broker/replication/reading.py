@@ -72,7 +72,10 @@ class ReadLimits:
     def error(self, wanted: Wanted) -> ErrorCode:
         """Return why a hosted partition cannot be read."""
         assert wanted.partition is not None
-        error = wanted.partition.epoch_error(wanted.asked.current_leader_epoch)
+        epoch = wanted.asked.current_leader_epoch
+        if self.replica_id >= 0:
+            return wanted.partition.epoch_error(epoch)
+        error = wanted.partition.client_error(epoch)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.at_followers and wanted.partition.is_follower:
             return ErrorCode.NONE
         return error
@@ -161,7 +164,10 @@ def read_one(
     if error or partition is None:
         if partition is None:  # refused, or missing: Kafka's answer has an empty list here, and null elsewhere
             return PartitionFetched(asked.partition, error, aborted=())
-        told = limits.names_leader and error in _SAYS_LEADER
+        leads = (
+            partition.is_leader and error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )  # without a lease: who leads is not known
+        told = limits.names_leader and error in _SAYS_LEADER and not leads
         return PartitionFetched(
             asked.partition, error, leader=(partition.leader, partition.leader_epoch) if told else None
         )

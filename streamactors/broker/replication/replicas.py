@@ -39,6 +39,7 @@ class Replicas:
         self._leaders: dict[HostedPartition, int] = {}  # of the partitions that are copied
         self._timer: Timer | None = None
         self._stopped = False
+        self._lapsed = False
         self.throttles = Throttles(node)
         self.lag_ms = float(node.config.replica_lag_time_max_ms)
 
@@ -62,6 +63,11 @@ class Replicas:
 
     # --- for partitions that this broker leads ---
 
+    @property
+    def lease_end_ms(self) -> float:
+        """Until when the session with the controller is a lease for every partition that this broker leads."""
+        return self._controllers.lease_end_ms
+
     def eligible(self, replica: int, broker_epoch: int) -> bool:
         """Whether a replica may be in the ISR."""
         broker = self._node.metadata.image.brokers.get(replica)
@@ -79,14 +85,32 @@ class Replicas:
     def _check_lag(self) -> None:
         now_ms = self._node.clock.now_ms()
         self._timer = self._node.data_plane.call_later(self.lag_ms / 2, self._check_lag)
+        lapsed: list[HostedPartition] = []
         for partition in self._partitions:
             leading = partition.leader_state
             if leading is None:
                 continue
+            if not partition.has_lease:
+                lapsed.append(partition)
             proposal = leading.shrinkage(partition.log_end_offset, now_ms, self.lag_ms)
             if proposal is not None:
                 self.propose(partition, proposal)
             partition.update_high_watermark()  # a follower outside the ISR may have stopped to be waited for
+        self._report_leases(lapsed)
+
+    def _report_leases(self, lapsed: list[HostedPartition]) -> None:
+        """Log when leases have lapsed, and when the last one is back."""
+        if lapsed and not self._lapsed:
+            named = ", ".join(map(str, lapsed[:5])) + (", …" if len(lapsed) > 5 else "")
+            _log.warning(
+                "no controller has accepted a heartbeat of this broker within broker.session.timeout.ms, and followers that may lead by now do not fetch: "
+                "%d partitions that it led last answer NOT_LEADER_OR_FOLLOWER: %s",
+                len(lapsed),
+                named,
+            )
+        elif self._lapsed and not lapsed:
+            _log.info("this broker leads again all partitions that the metadata gives it")
+        self._lapsed = bool(lapsed)
 
     # --- for partitions that other brokers lead ---
 

@@ -13,6 +13,7 @@ from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.node import Node
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response
 from streamactors.broker.replication.isr_publisher import ALTER_PARTITION, AnswerLike
+from streamactors.broker.replication.lease_state import ALWAYS
 from streamactors.broker.replication.replicas import Replicas
 
 
@@ -27,6 +28,11 @@ class OwnController:
         """The epoch of the current registration, -1 before it."""
         broker = self._node.metadata.image.brokers.get(self._node.node_id)
         return -1 if broker is None else broker.broker_epoch
+
+    @property
+    def lease_end_ms(self) -> float:
+        """The only controller elects nobody without this broker's knowledge."""
+        return ALWAYS
 
     def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[AnswerLike], object]) -> None:
         """Carry out an AlterPartition request; `then` gets the answer on the data plane's thread."""

@@ -57,7 +57,7 @@ class MetadataPublisher:
         made: list[Folder] = []
         try:
             for topic in (*delta.created, *delta.changed):
-                settings, _ = self._log_config(config, delta.image, topic)
+                settings, *_ = self._log_config(config, delta.image, topic)
                 first: dict[int, PartitionLog] = {}  # the first log of each leader epoch; the others copy its files
                 for partition in self._hosted(topic):
                     self._discard_namesake(topic, partition.partition, delta.was_deleted)
@@ -156,10 +156,10 @@ class MetadataPublisher:
             for partition in topic.partitions:
                 self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)
         for topic in (*delta.created, *delta.changed):
-            config, least_in_sync = self._log_config(node.config, image, topic)
+            config, least_in_sync, unclean = self._log_config(node.config, image, topic)
             for partition in topic.partitions:
                 if node.node_id in partition.replicas:
-                    state = _state(topic, partition, least_in_sync, node.node_id)
+                    state = _state(topic, partition, least_in_sync, unclean, node.node_id)
                     self._attempt(topic, partition, self._partitions.apply, state, config)
                 elif self._partitions.get(topic.name, partition.partition) is not None:  # it has moved to other brokers
                     self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)
@@ -205,12 +205,15 @@ class MetadataPublisher:
         here = self._node.node_id
         return (partition for partition in topic.partitions if here in partition.replicas)
 
-    def _log_config(self, config: BrokerConfig, image: MetadataImage, topic: TopicImage) -> tuple[LogConfig, int]:
+    def _log_config(self, config: BrokerConfig, image: MetadataImage, topic: TopicImage) -> tuple[LogConfig, int, bool]:
+        """Return the settings of a topic's logs, its min.insync.replicas, and whether it allows unclean elections."""
         settings = resolve_topic(config, image.topic_overrides(topic.name))
-        return LogConfig.of(settings), settings.min_insync_replicas
+        return LogConfig.of(settings), settings.min_insync_replicas, settings.unclean_leader_election_enable
 
 
-def _state(topic: TopicImage, partition: PartitionRecord, least_in_sync: int, here: int) -> PartitionState:
+def _state(
+    topic: TopicImage, partition: PartitionRecord, least_in_sync: int, unclean: bool, here: int
+) -> PartitionState:
     return PartitionState(
         topic=topic.name,
         topic_id=topic.topic_id,
@@ -221,5 +224,7 @@ def _state(topic: TopicImage, partition: PartitionRecord, least_in_sync: int, he
         isr=partition.isr,
         partition_epoch=partition.partition_epoch,
         min_insync_replicas=enough_in_sync(least_in_sync, partition.replicas),
+        elr=partition.elr,
+        unclean=unclean,
         directory_id=partition.folder_of(here),
     )

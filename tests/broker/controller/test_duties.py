@@ -6,9 +6,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from streamactors.broker.controller.cluster_command import Heartbeat
+from streamactors.broker.controller.cluster_command import Beat, Heartbeat
 from streamactors.broker.controller.command import Plan
 from streamactors.broker.controller.duties import Duties
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import BrokerRegistrationChange
 from tests.broker.controller.clusters import cluster, partition
 
@@ -29,8 +30,10 @@ class Rig:
         clock = SimpleNamespace(now_ms=lambda: self.now_ms, wall_ms=lambda: 0)
         dispatcher: Any = SimpleNamespace(clock=clock, call_later=self._call_later)
         log: Any = SimpleNamespace(end_offset=100, voter_set=None)
-        quorum: Any = None
-        self.duties = Duties(self, dispatcher, log, quorum, own_id=-1, cluster_id="a-cluster", session_ms=SESSION_MS)
+        self.quorum: Any = SimpleNamespace(in_touch=True)
+        self.duties = Duties(
+            self, dispatcher, log, self.quorum, own_id=-1, cluster_id="a-cluster", session_ms=SESSION_MS
+        )
         self.duties.start()
 
     def _call_later(self, delay_ms: float, call: Callable[[], object]) -> Any:
@@ -41,15 +44,19 @@ class Rig:
         return SimpleNamespace(image=self.image, config=SimpleNamespace(unclean_leader_election_enable=False))
 
     def write(self, made: Plan, _reply: object, _command: object = None) -> None:
+        if isinstance(made.answer, Beat):
+            self.answers.append(made.answer.error)
         self.now_ms += self.write_ms
         self.fenced += [
             each.broker_id for each in made.records if isinstance(each, BrokerRegistrationChange) and each.fenced > 0
         ]
 
-    def beat(self, *brokers: int) -> None:
+    def beat(self, *brokers: int) -> list[ErrorCode]:
+        self.answers: list[ErrorCode] = []
         for each in brokers:
             epoch = self.image.brokers[each].broker_epoch
             self.duties.carry_out(Heartbeat(each, epoch, 100, False, False), lambda _: None)
+        return self.answers
 
     def run(self, until_ms: float) -> None:
         """Let time pass with checks in time."""
@@ -117,3 +124,14 @@ def test_a_controller_that_leads_again_reads_its_heartbeats_before_it_fences() -
     _, check = rig.checks.pop(0)
     check()
     assert rig.fenced == []
+
+
+def test_a_controller_out_of_touch_with_the_majority_accepts_no_heartbeat() -> None:
+    # The active controller and a leader were cut off together. The others elected a controller, which elected another leader -> the old controller
+    # accepted heartbeats until it gave up, and for a session after that the old leader named an old end of the partition.
+    rig = Rig()
+    assert rig.beat(1) == [ErrorCode.NONE]
+    rig.quorum.in_touch = False
+    assert rig.beat(1) == [ErrorCode.NOT_CONTROLLER]
+    rig.quorum.in_touch = True
+    assert rig.beat(1) == [ErrorCode.NONE]

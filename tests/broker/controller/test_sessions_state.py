@@ -254,6 +254,28 @@ def test_a_broker_leaves_when_each_live_broker_has_applied_the_last_record_of_it
         assert controller.beat(2, leave=True).should_shut_down == released
 
 
+def test_a_fenced_broker_serves_again_only_when_it_has_applied_what_fenced_it() -> None:
+    # A leader was frozen for longer than its session. Its first heartbeat unfenced it -> it had a session with the controller again, and had not read yet
+    # that another broker led.
+    controller = Controller(cluster(partition(replicas=(2, 3, 1))))
+    before = controller.image.offset
+    controller.now_ms = 600
+    controller.beat(3)
+    assert controller.pass_time(500) == [2]
+    assert controller.beat(2, offset=before).is_fenced
+    assert controller.beat(2, offset=controller.image.offset - 1).is_fenced
+    assert controller.beat(2) == Beat(ErrorCode.NONE, is_caught_up=True, is_fenced=False)
+
+
+def test_a_new_controller_unfences_a_broker_that_has_applied_what_the_controller_found() -> None:
+    controller = Controller(cluster(partition(replicas=(2, 3, 1))))
+    before = controller.image.offset
+    controller.pass_time(1_001)
+    controller.sessions.start(controller.image, controller.now_ms)
+    assert controller.beat(2, offset=before).is_fenced
+    assert not controller.beat(2).is_fenced
+
+
 class Life(RuleBasedStateMachine):
     """Brokers 2 and 3 register, beat, leave, crash and fall silent in any order."""
 

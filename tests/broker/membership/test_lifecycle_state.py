@@ -313,6 +313,39 @@ def test_the_time_of_the_last_accepted_heartbeat_is_when_it_was_sent() -> None:
     assert driver.life.last_accepted_ms == sent_ms
 
 
+def test_the_lease_of_a_broker_ends_a_session_after_its_last_accepted_heartbeat_was_sent() -> None:
+    driver = unfenced()
+    driver.wait()
+    sent_ms = driver.now_ms
+    driver(HeartbeatAnswered(NONE, is_fenced=False), after_ms=30)
+    assert driver.life.lease_end_ms == sent_ms + driver.life.times.session_ms
+    driver.wait()
+    driver(Unreachable(), after_ms=5)
+    assert driver.life.lease_end_ms == sent_ms + driver.life.times.session_ms, "a lost answer extends nothing"
+
+
+@pytest.mark.parametrize(
+    "answer", [HeartbeatAnswered(NONE, is_fenced=True), HeartbeatAnswered(ErrorCode.STALE_BROKER_EPOCH, is_fenced=True)]
+)
+def test_a_broker_that_the_controller_has_fenced_has_no_lease(answer: HeartbeatAnswered) -> None:
+    driver = unfenced()
+    assert driver.life.lease_end_ms > driver.now_ms
+    driver.wait()
+    driver(answer)
+    assert driver.life.lease_end_ms < driver.now_ms
+
+
+def test_a_broker_that_leaves_leads_until_the_controller_lets_it_go() -> None:
+    driver = unfenced()
+    driver.wait()
+    driver(StopAsked())
+    driver(HeartbeatAnswered(NONE, is_fenced=False))
+    assert driver.life.lease_end_ms > driver.now_ms
+    driver.wait()
+    driver(HeartbeatAnswered(NONE, is_fenced=True, should_shut_down=True))
+    assert driver.life.lease_end_ms < driver.now_ms
+
+
 def test_a_broker_that_leaves_says_it_at_once_unless_a_heartbeat_is_under_way() -> None:
     driver = unfenced()
     driver.wait()

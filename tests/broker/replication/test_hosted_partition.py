@@ -15,6 +15,8 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.replication.hosted_partition import HostedPartition, NotLeader, PartitionState
+from streamactors.broker.replication.lease_state import ALWAYS
+from streamactors.broker.replication.sessions.fetch_session import Cached, FetchSession
 
 NOW_MS = 1_700_000_000_000
 STATE = PartitionState("orders", uuid.UUID(int=7), 0, leader=1, leader_epoch=3, replicas=(1, 2), isr=(1, 2))
@@ -38,15 +40,16 @@ class Rig:
         self.logs = LogManager(root, default_config=LogConfig(), clock_ms=lambda: NOW_MS)
         self.logs.open()
         self.produce, self.fetch, self.unwatched = Waiting(), Waiting(), Waiting()
-        node: Any = SimpleNamespace(
+        self.now_ms = 0.0
+        self.node: Any = SimpleNamespace(
             node_id=1,
-            clock=SimpleNamespace(now_ms=lambda: 0.0, wall_ms=lambda: NOW_MS),
+            clock=SimpleNamespace(now_ms=lambda: self.now_ms, wall_ms=lambda: NOW_MS),
             logs=self.logs,
             purgatories=(self.produce, self.fetch, self.unwatched),
             fetch_purgatory=self.fetch,
-            replication=SimpleNamespace(lag_ms=30_000.0, eligible=lambda replica, epoch: True),
+            replication=SimpleNamespace(lag_ms=30_000.0, lease_end_ms=ALWAYS, eligible=lambda replica, epoch: True),
         )
-        self.partition = HostedPartition(node, STATE, self.logs.create("orders", 0, STATE.topic_id, LogConfig()))
+        self.partition = HostedPartition(self.node, STATE, self.logs.create("orders", 0, STATE.topic_id, LogConfig()))
         for purgatory in (self.produce, self.fetch):
             purgatory.watchers[self.partition] = None
 
@@ -107,4 +110,68 @@ def test_only_a_leader_counts_followers_and_forgets_them_with_the_epoch(tmp_path
     assert partition.leader_state is None
     with pytest.raises(NotLeader):
         partition.followed(2, 9, 0)
+    rig.close()
+
+
+def test_a_leader_without_a_lease_refuses_clients_and_answers_followers(tmp_path: Path) -> None:
+    # A leader that was cut off named 100 as the end where 150 was acknowledged, until it heard of the next leader.
+    rig = Rig(tmp_path)
+    partition = rig.partition
+    rig.node.replication.lease_end_ms = 1_000.0
+    rig.now_ms = 1_000.0
+    assert partition.client_error(3) is ErrorCode.NONE
+    rig.now_ms = 1_000.1
+    assert partition.client_error(3) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.client_error(2) is ErrorCode.FENCED_LEADER_EPOCH
+    assert partition.epoch_error(3) is ErrorCode.NONE
+    with pytest.raises(NotLeader):
+        partition.append_for(memoryview(b""), NOW_MS, 1)  # it would be lost
+    rig.close()
+
+
+def test_the_fetches_of_every_follower_that_may_be_elected_are_a_lease(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    partition = rig.partition
+    partition.become(replace(STATE, replicas=(1, 2, 3), isr=(1, 2, 3), partition_epoch=1))
+    rig.node.replication.lease_end_ms = 0.0
+    rig.now_ms = 1_000.0
+    partition.followed(2, 9, 0)
+    assert not partition.has_lease, "3 may lead"
+    partition.followed(3, 9, 0)
+    assert partition.has_lease
+    rig.now_ms += 30_000.0
+    partition.followed(3, 9, 0)
+    assert partition.has_lease
+    rig.now_ms += 0.1
+    assert not partition.has_lease, "2 may lead by now"
+    partition.become(replace(STATE, replicas=(1, 2, 3), isr=(1, 3), partition_epoch=2))
+    assert partition.has_lease
+    partition.become(replace(STATE, replicas=(1, 2, 3), isr=(1, 3), elr=(2,), partition_epoch=2))
+    assert not partition.has_lease, "2 is eligible outside the ISR"
+    partition.become(replace(STATE, replicas=(1, 2, 3), isr=(1, 3), unclean=True, partition_epoch=2))
+    assert not partition.has_lease, "an unclean election makes 2 the leader"
+    rig.close()
+
+
+def test_an_idle_follower_in_a_fetch_session_gives_a_lease(tmp_path: Path) -> None:
+    # Its requests do not name a partition again that has not changed.
+    rig = Rig(tmp_path)
+    partition = rig.partition
+    rig.node.replication.lease_end_ms = 0.0
+    partition.followed(2, 9, 0)
+    session = FetchSession(1, 2, (), 0.0)
+    partition.sessions[session] = Cached(("orders", 0), None, 0)  # type: ignore[arg-type]
+    rig.now_ms = session.used_ms = 40_000.0
+    assert partition.has_lease
+    del partition.sessions[session]
+    assert not partition.has_lease
+    rig.close()
+
+
+def test_a_partition_with_one_replica_needs_no_lease(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.partition.become(replace(STATE, replicas=(1,), isr=(1,), partition_epoch=1))
+    rig.node.replication.lease_end_ms = 0.0
+    rig.now_ms = 1e9
+    assert rig.partition.client_error(-1) is ErrorCode.NONE
     rig.close()

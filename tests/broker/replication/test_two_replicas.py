@@ -18,6 +18,7 @@ from streamactors.broker.purgatory import Purgatory
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
 from streamactors.broker.replication.hosted_partition import HostedPartition, PartitionState
+from streamactors.broker.replication.lease_state import ALWAYS
 from streamactors.broker.replication.partition_table import AppendOutcome, PartitionTable
 from streamactors.broker.replication.pending_produce import PendingProduce, UnsettledAppend
 from streamactors.clock import VirtualClock
@@ -41,7 +42,7 @@ def node(tmp_path: Any) -> Iterator[Any]:
         produce_purgatory=produce,
         fetch_purgatory=fetch,
         purgatories=(fetch, produce),
-        replication=SimpleNamespace(lag_ms=30_000.0, eligible=lambda replica, epoch: True),
+        replication=SimpleNamespace(lag_ms=30_000.0, lease_end_ms=ALWAYS, eligible=lambda replica, epoch: True),
     )
     made.partitions = PartitionTable(made)  # type: ignore[arg-type]
     yield made

@@ -26,6 +26,7 @@ from streamactors.broker.metadata.metadata_record import (
 )
 from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.replication.hosted_partition import HostedPartition
+from streamactors.broker.replication.lease_state import ALWAYS
 from streamactors.broker.replication.replicas import Replicas
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
 from tests.broker.live_broker import LiveBroker
@@ -46,6 +47,10 @@ class Controllers:
     @property
     def broker_epoch(self) -> int:
         return EPOCHS[self._id]
+
+    @property
+    def lease_end_ms(self) -> float:
+        return self._pair.lease_end_ms
 
     def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[Any], object]) -> None:
         answer = self._pair.alter(api, body)
@@ -69,6 +74,7 @@ class Pair:
             for each in (1, 2)
         }
         self.refusals: list[ErrorCode] = []  # for the next requests to change the ISR
+        self.lease_end_ms = ALWAYS
         self._first_leader = leader
         self._image = MetadataImage()
         self._lock = threading.Lock()
