@@ -6,12 +6,14 @@ KafkaError
 ├── TopicError        a topic cannot be created, changed or deleted; the broker says why
 ├── RecordError       a record could not be delivered or read
 ├── ConsumerFailed    a consumer cannot go on
+│   └── OffsetsGone   the broker does not have the offset or the partition
 ├── ProducerFailed    a producer cannot go on
 ├── CommitFailed      offsets cannot be committed, and a retry does not help
 ├── CommitTimeout     offsets could not be committed in time
 ├── GroupInUse        a group that must have no members has some
 ├── GroupNotFound     the consumer group does not exist
-└── RecordsGone       a position to continue from does not exist any more
+├── RecordsGone       a position to continue from does not exist any more
+└── StaleAnswer       a broker that is cut off has answered with the past
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ class ConsumerFailed(KafkaError):
     """A consumer cannot go on; the message names the partition and the reason."""
 
 
+class OffsetsGone(ConsumerFailed):
+    """The broker does not have the offset to read from, or the partition: it was deleted, or a broker that is cut off has answered."""
+
+
 class ProducerFailed(KafkaError):
     """A producer cannot go on: it was fenced, or a transaction cannot be committed."""
 
@@ -65,3 +71,7 @@ class GroupNotFound(KafkaError):
 
 class RecordsGone(KafkaError):
     """Records to read do not exist any more; the message names the offsets."""
+
+
+class StaleAnswer(KafkaError):
+    """A broker has answered with less than is known of a partition: it may be cut off from its cluster. The same question has another answer later."""

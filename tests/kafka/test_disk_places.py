@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors.kafka import ConsumerSettings
+from streamactors.kafka.between.changelogs import changelog_topics, disk_places
 from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.client.admin import Admin
-from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.client.connection import BEGINNING
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.newest_ends import PartitionEnd
+from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.folder import StateFolder
+from streamactors.windows.state.disk.task_disk import Origin
 from tests.bare_clients import IN_ORDER
 
 
@@ -128,3 +135,148 @@ def test_a_standby_copy_that_follows_a_changelog_while_it_is_made_again_begins_a
     copied(standby, wait_for, ({"new"}, 1))
     assert 0 <= standby.lag(0) <= 1
     standby.close()
+
+
+# --- a broker that is cut off names an old end ---
+
+KEY = TopicPartition("log", 0)
+
+
+class Disk:
+    """Stands for the disk of a task with one store, at offset 150 of topic `one`, whose newest known epoch is 4."""
+
+    def __init__(self, offset=150, origin=Origin("one", 4)):
+        self.at = offset
+        self.from_ = origin
+
+    def offset(self, _store):
+        return self.at
+
+    def origin(self, _store):
+        return self.from_
+
+    def set_origin(self, _store, origin):
+        self.from_ = origin
+
+    def clear(self, _store):
+        self.at, self.from_ = 0, None
+
+
+def placed(end, disk, monkeypatch):
+    monkeypatch.setattr(disk_places, "Admin", lambda _: SimpleNamespace(offsets=lambda asked: dict.fromkeys(asked, 0)))
+    return disk_places.places_of(ConsumerSettings("b:1", "g", "earliest"), {0: disk}, {"log": "s"}, {KEY: end})[KEY]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (
+            PartitionEnd(100, 4, "one", False),
+            "ends at 100, and the state on disk is at 150; a broker .* has not answered",
+        ),
+        (PartitionEnd(100, 3, "one", True), "epoch 3 names the end 100, and the state on disk knows epoch 4"),
+        (PartitionEnd(150, 3, "one", True), "epoch 3 names the end 150"),
+        (
+            PartitionEnd(1, 0, "two", False),
+            "topic id two, and the state on disk is of one; a broker .* has not answered",
+        ),
+        (PartitionEnd(100, -1, None, False), "ends at 100, and the state on disk is at 150"),
+    ],
+)
+def test_a_stale_answer_costs_no_state(end, why, monkeypatch):
+    # A leader that was cut off named 100 as the end -> the topic counted as made again, and good state was thrown away.
+    disk = Disk()
+    with pytest.raises(StaleAnswer, match=why):
+        placed(end, disk, monkeypatch)
+    assert (disk.at, disk.from_) == (150, Origin("one", 4))
+
+
+def test_one_stale_answer_clears_no_other_store(monkeypatch):
+    other = TopicPartition("log", 1)
+    disks = {0: Disk(), 1: Disk()}
+    monkeypatch.setattr(disk_places, "Admin", lambda _: SimpleNamespace(offsets=lambda asked: dict.fromkeys(asked, 0)))
+    ends = {KEY: PartitionEnd(1, 0, "two", True), other: PartitionEnd(100, 4, "one", False)}
+    with pytest.raises(StaleAnswer):
+        disk_places.places_of(ConsumerSettings("b:1", "g", "earliest"), disks, {"log": "s"}, ends)
+    assert [disk.at for disk in disks.values()] == [150, 150]
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        (PartitionEnd(200, 0, "two", True), "topic id two, and the state on disk is of one: the topic was made again"),
+        (PartitionEnd(100, 5, "one", True), "it has lost records, as in an unclean election"),
+    ],
+)
+def test_a_changelog_that_surely_lacks_the_state_has_it_made_again(end, why, monkeypatch, caplog):
+    # Offsets alone did not tell a longer topic of the same name from the one that the state is of.
+    disk = Disk()
+    assert placed(end, disk, monkeypatch) == BEGINNING
+    assert (disk.at, disk.from_) == (0, Origin(end.topic_id, end.leader_epoch))
+    assert why in caplog.text
+
+
+def test_a_state_that_can_be_continued_remembers_the_newest_epoch(monkeypatch):
+    disk = Disk()
+    assert placed(PartitionEnd(180, 6, "one", False), disk, monkeypatch) == 150
+    assert disk.from_ == Origin("one", 6)
+
+
+def test_the_disk_keeps_where_its_entries_are_from(log):
+    log.put(a=b"1")
+    log.restored()
+    disk = log.folder.open(("s",), 0)
+    first = disk.origin("s")
+    assert first is not None
+    assert first.topic_id == log.admin.topic_ids([log.topic])[log.topic]
+    disk.clear("s")
+    assert disk.origin("s") is None
+
+
+def test_a_longer_changelog_of_the_same_name_has_its_own_state(log, wait_for):
+    # The old entries stayed: the new topic was longer than the state on disk.
+    log.put(old=b"1")
+    assert log.restored() == ({"old"}, 1)
+    log.admin.delete(log.topic)
+    wait_for(lambda: log.topic not in {each.name for each in log.admin.topics()})
+    log.make()
+    log.put(new1=b"1", new2=b"1", new3=b"1")
+    assert log.restored() == ({"new1", "new2", "new3"}, 3)
+
+
+@pytest.mark.parametrize("error", [StaleAnswer("old"), OffsetsGone("out of range"), NoBroker("away")])
+def test_a_restore_is_tried_again_as_a_standby_copy_is(error, log, monkeypatch, caplog):
+    # The active restore ended with "Offset out of range", and the topology with exit code 1.
+    monkeypatch.setattr(changelog_topics, "RETRY_S", 0.0)
+    log.put(a=b"1")
+    genuine, failures = log.reader._follow_all, [error, error]
+
+    def follow(*arguments):
+        if failures:
+            raise failures.pop()
+        return genuine(*arguments)
+
+    monkeypatch.setattr(log.reader, "_follow_all", follow)
+    assert log.restored() == ({"a"}, 1)
+    assert caplog.text.count("this is tried again") == 2
+
+
+def test_a_restore_that_never_succeeds_fails_with_its_reason(log, monkeypatch):
+    monkeypatch.setattr(changelog_topics, "RETRIED_S", 0.0)
+
+    def follow(*_):
+        raise StaleAnswer("old")
+
+    monkeypatch.setattr(log.reader, "_follow_all", follow)
+    with pytest.raises(StaleAnswer):
+        log.restored()
+
+
+def test_a_read_beyond_the_end_is_told_as_such(log):
+    log.put(a=b"1")
+    client = StreamConsumer(log.reader.settings.with_auto_offset_reset("error"))
+    client.assign({log.key: 50})
+    with pytest.raises(OffsetsGone, match="auto_offset_reset is 'error'"):
+        for _ in range(100):
+            client.poll(10, 0.2)
+    client.close()

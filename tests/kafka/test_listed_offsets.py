@@ -10,7 +10,7 @@ import pytest
 
 from streamactors.kafka.client import listed_offsets as module
 from streamactors.kafka.client.connection import ck
-from streamactors.kafka.client.listed_offsets import listed_offsets
+from streamactors.kafka.client.listed_offsets import ListedOffset, listed_offsets
 from streamactors.kafka.subscriptions import TopicPartition
 
 KEY = TopicPartition("rows", 0)
@@ -44,7 +44,7 @@ class Client:
         if request_timeout < self.needs_s:
             answer.set_exception(ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)))
         else:
-            answer.set_result(SimpleNamespace(offset=7))
+            answer.set_result(SimpleNamespace(offset=7, leader_epoch=3))
         return dict.fromkeys(wanted, answer)
 
 
@@ -62,7 +62,7 @@ def asked(client: Client) -> Any:
 def test_a_slow_broker_answers_the_second_attempt(clock: Clock) -> None:
     # A machine with a load of 25: each client needed more than 2.5 s for its connection and the answer -> no attempt of 2.5 s had one
     client = Client(clock, needs_s=4.0)
-    assert asked(client) == 7
+    assert asked(client) == ListedOffset(7, 3)
     assert client.timeouts == [2.5, 5.0]
 
 

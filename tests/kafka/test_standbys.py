@@ -14,6 +14,7 @@ from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag
+from streamactors.kafka.client.newest_ends import PartitionEnd
 from streamactors.kafka.client.runs import NOTHING
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.subscriptions import TopicPartition
@@ -145,11 +146,11 @@ class Changelogs:
     def topics(self):
         return {"log-one": 2}
 
-    def high_watermarks(self, keys):
+    def newest_ends(self, keys):
         if keys and self.refuses:
             self.refuses = False
             raise KafkaError("no leader")
-        return dict.fromkeys(keys, 0)
+        return dict.fromkeys(keys, PartitionEnd(0, 0, None, True))
 
     def assign(self, starts):
         self.reads = list(starts)

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from streamactors.kafka.client.admin import LATEST, Admin
+from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.commit_calls import CommitCalls, Heard
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
 from streamactors.kafka.client.error_codes import PASSING, RETRIABLE_SEEK
+from streamactors.kafka.client.newest_ends import PartitionEnd, newest_ends
 from streamactors.kafka.client.runs import NOTHING, PollResult, RecordRun, wrapped
 from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
-from streamactors.kafka.errors import ConsumerFailed, NoBroker, TopicNotFound
+from streamactors.kafka.errors import ConsumerFailed, NoBroker, OffsetsGone, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -161,12 +162,16 @@ class StreamConsumer:
         missing = admin.missing_rights(Right("READ", "TOPIC", key.topic) for key in wanted)
         if missing:
             raise ConsumerFailed(self._connection.not_allowed(*missing))
-        return admin.offsets(dict.fromkeys(wanted, LATEST), committed=True)
+        return {key: end.offset for key, end in newest_ends(self._settings, wanted, committed=True).items()}
 
     def high_watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the high watermarks, open transactions included. To a consumer of committed records librdkafka reports the last
         stable offset as the watermark, so an admin client asks."""
-        return Admin(self._settings).offsets(dict.fromkeys(keys, LATEST))
+        return {key: end.offset for key, end in self.newest_ends(keys).items()}
+
+    def newest_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionEnd]:
+        """Return the high watermarks, with the leader epoch and the topic id of each answer. Raises StaleAnswer, KafkaError."""
+        return newest_ends(self._settings, keys)
 
     def topics(self) -> dict[str, int]:
         """Return the topics with their numbers of partitions."""
@@ -233,9 +238,7 @@ class StreamConsumer:
             )
         if self._lost:
             gone = ", ".join(map(str, sorted(self._lost)))
-            raise ConsumerFailed(
-                f"{gone}: the partition does not exist any more; its topic was deleted, or created anew"
-            )
+            raise OffsetsGone(f"{gone}: the partition does not exist any more; its topic was deleted, or created anew")
         client = self._client
         before = self._assignments
         messages = client.consume(limit, 0)  # under load records are ready, and this is the only call
@@ -272,13 +275,12 @@ class StreamConsumer:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
                 if error.code() in DENIED:
                     raise ConsumerFailed(where + self._denied(error.code(), message.topic() or ""))
-                way_out = ""
                 if error.code() == ck.KafkaError._AUTO_OFFSET_RESET:
-                    way_out = (
-                        "; auto_offset_reset is 'error', 'earliest' or 'latest' would begin elsewhere; "
+                    raise OffsetsGone(
+                        f"{where}{error.str()} ({error.name()}); auto_offset_reset is 'error', 'earliest' or 'latest' would begin elsewhere; "
                         f"streamactors topics offsets {message.topic()} shows the offsets that exist"
                     )
-                raise ConsumerFailed(f"{where}{error.str()} ({error.name()}){way_out}")
+                raise ConsumerFailed(f"{where}{error.str()} ({error.name()})")
         return records
 
     def pause(self, keys: Iterable[TopicPartition]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ck
 from streamactors.kafka.subscriptions import TopicPartition
@@ -29,7 +29,15 @@ _PASSING: Final = (
     ck.KafkaError.OFFSET_NOT_AVAILABLE,
 )
 
-Listed = dict[TopicPartition, "int | ck.KafkaException"]
+
+class ListedOffset(NamedTuple):
+    """An offset of a partition. `leader_epoch`: of the leader that answered, for the end of the partition; -1 if it names none."""
+
+    offset: int
+    leader_epoch: int
+
+
+Listed = dict[TopicPartition, "ListedOffset | ck.KafkaException"]
 """The offset of each partition, or why there is none."""
 
 
@@ -49,7 +57,7 @@ def listed_offsets(
         ).items():
             key = TopicPartition(partition.topic, partition.partition)
             try:
-                found[key] = _named(answer(future, attempt_s).offset)
+                found[key] = _named(answer(future, attempt_s))
             except ck.KafkaException as error:
                 found[key] = error
         left = {key: spec for key, spec in left.items() if _passes(found[key])}
@@ -69,11 +77,12 @@ def answer(future: Any, timeout_s: float, *, grace_s: float = 5) -> Any:
         raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT)) from None
 
 
-def _named(offset: int) -> int:
+def _named(found: Any) -> ListedOffset:
     """Return a real offset. Raises KafkaException for -1001, which librdkafka 2.16 gives without an error if the leader does not answer in time."""
-    if offset == ck.OFFSET_INVALID:
+    if found.offset == ck.OFFSET_INVALID:
         raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT))
-    return offset
+    epoch = getattr(found, "leader_epoch", None)
+    return ListedOffset(found.offset, -1 if epoch is None else epoch)
 
 
 def _passes(found: Any) -> bool:

@@ -12,15 +12,16 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from streamactors.collector import collector_paused
 from streamactors.kafka.between.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.newest_ends import PartitionEnd, known_epochs
 from streamactors.kafka.client.runs import keys_and_values
-from streamactors.kafka.errors import KafkaError, TopicError, TopicNotFound
+from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer, TopicError, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
@@ -35,8 +36,9 @@ READER: Final[Mapping[str, object]] = {
     "max.partition.fetch.bytes": 4 << 20,
     "fetch.message.max.bytes": 4 << 20,
     "enable.partition.eof": True,
+    "topic.metadata.refresh.interval.ms": 5_000,
 }
-"""Read at full speed, to the end."""
+"""Read at full speed, to the end. A leader that is cut off may go on answering with an old end, and refuses nothing: librdkafka must look for another."""
 
 ROWS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """A topic of rows on their way: they carry event time, and the broker's retention goes by it: of rows that happened longer ago than
@@ -46,8 +48,13 @@ ON_EXECUTORS: Final = "windows on executors: "
 note names, and the changelogs do not have it."""
 NO_PROGRESS_S: Final = 90.0
 """Longer than librdkafka's transaction timeout: an abandoned transaction holds back what stands behind it for so long."""
+RETRIED_S: Final = 60.0
+"""How long a restore asks again: longer than a leader that is cut off keeps its session, and its lag time."""
+RETRY_S: Final = 1.0
 _CREATED_S: Final = 10.0
 PROGRESS_S: Final = 5.0
+T = TypeVar("T")
+NO_IDS: Final[Mapping[TopicPartition, str | None]] = {}
 _GENERATED: Final = re.compile(r"(.+-)\d{10}((?:-[a-z]+)*-changelog)")
 _log = logging.getLogger("streamactors.kafka")
 
@@ -80,6 +87,9 @@ class ChangelogTopics:
         """Return the number of partitions and the entries of each partition of `inputs`, the newest of each key.
 
         Raises RestoreError if input and changelog have different numbers of partitions, KafkaError."""
+        return self._retried(lambda: self._read_all(inputs))
+
+    def _read_all(self, inputs: Sequence[TopicPartition]) -> tuple[int, dict[int, NewestEntries]]:
         client = StreamConsumer(self.settings)
         try:
             known = client.topics()
@@ -88,8 +98,9 @@ class ChangelogTopics:
             numbers = sorted({key.partition for key in inputs})
             found = {number: NewestEntries() for number in numbers}
             keys = self._keys(numbers)
+            ends = _newest_ends(client, keys)
             with collector_paused():
-                self._read(client, _high_watermarks(client, keys), dict.fromkeys(keys, BEGINNING), ToMemory(found))
+                self._read(client, _offsets(ends), dict.fromkeys(keys, BEGINNING), ToMemory(found), _ids(ends))
             return partitions, found
         finally:
             client.close()
@@ -100,17 +111,38 @@ class ChangelogTopics:
         """Write to each disk the entries that it lacks. Returns the number of partitions and the ends of the changelogs' partitions.
 
         A store that cannot go on where it stands is emptied and read again from the beginning. Raises as `read`, and StateError."""
+        return self._retried(lambda: self._follow_all(inputs, disks))
+
+    def _follow_all(
+        self, inputs: Sequence[TopicPartition], disks: Mapping[int, TaskDisk]
+    ) -> tuple[int, dict[TopicPartition, int]]:
         client = StreamConsumer(self.settings.with_auto_offset_reset(REFUSES_LOST_OFFSETS))
         try:
             known = client.topics()
             partitions = self._partitions({key.topic: known.get(key.topic, 0) for key in inputs})
             self._prepare(client, known, partitions)
-            ends = _high_watermarks(client, self._keys(sorted(disks)))
+            ends = _newest_ends(client, self._keys(sorted(disks)))
             begins = places_of(self.settings, disks, self._stores, ends)
-            self._read(client, ends, begins, ToDisks(disks))
-            return partitions, ends
+            self._read(client, _offsets(ends), begins, ToDisks(disks), _ids(ends))
+            return partitions, _offsets(ends)
         finally:
             client.close()
+
+    def _retried(self, attempt: Callable[[], T]) -> T:
+        """Make another attempt while a leader changes or a broker is cut off, as a standby copy does."""
+        give_up_s = time.monotonic() + RETRIED_S
+        while True:
+            try:
+                return attempt()
+            except (StaleAnswer, OffsetsGone, NoBroker) as error:
+                if self._cancelled.is_set() or time.monotonic() > give_up_s:
+                    raise
+                _log.warning(
+                    "%s: the state could not be read, and this is tried again: %s",
+                    ", ".join(self._topics.values()),
+                    error,
+                )
+            self._cancelled.wait(RETRY_S)
 
     def _keys(self, numbers: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in self._topics.values() for number in numbers]
@@ -182,8 +214,9 @@ class ChangelogTopics:
         to: Mapping[TopicPartition, int],
         begins: Mapping[TopicPartition, int],
         target: ToMemory | ToDisks,
+        topic_ids: Mapping[TopicPartition, str | None] = NO_IDS,
     ) -> None:
-        """Read each partition from where it begins to its end, into `target`."""
+        """Read each partition from where it begins to its end, into `target`. `topic_ids`: for the leader epochs of the records."""
         ends = {key: end for key, end in to.items() if end > max(0, begins[key])}
         if ends:
             client.assign({key: begins[key] for key in ends})
@@ -198,6 +231,8 @@ class ChangelogTopics:
                     at = messages[keys.index(None)].offset()
                     raise RestoreError(f"changelog {key}: a record at {at} has no key; no store wrote it")
                 target.add(key.partition, self._stores[key.topic], keys, values, end)
+                if topic_ids.get(key) is not None:
+                    known_epochs.saw(topic_ids[key], key.partition, messages[-1].leader_epoch())
                 progress.read(len(messages))
                 _reached(ends, key, end)
             for key, position in batch.ends:
@@ -295,12 +330,20 @@ def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int | None)
         client.close()
 
 
-def _high_watermarks(client: StreamConsumer, keys: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+def _offsets(ends: Mapping[TopicPartition, PartitionEnd]) -> dict[TopicPartition, int]:
+    return {key: end.offset for key, end in ends.items()}
+
+
+def _ids(ends: Mapping[TopicPartition, PartitionEnd]) -> dict[TopicPartition, str | None]:
+    return {key: end.topic_id for key, end in ends.items()}
+
+
+def _newest_ends(client: StreamConsumer, keys: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionEnd]:
     """Return the high watermark of each partition; ask again while a partition of a new topic has no leader. Raises KafkaError."""
     deadline = time.monotonic() + _CREATED_S
     while True:
         try:
-            return client.high_watermarks(keys)
+            return client.newest_ends(keys)
         except KafkaError:
             if time.monotonic() > deadline:
                 raise

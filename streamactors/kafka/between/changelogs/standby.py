@@ -89,7 +89,7 @@ class Standby:
         for number in wanted - self._disks.keys():
             self._disks[number] = self._folder.open(tuple(self._topics), number, self._time_first)
         keys = [TopicPartition(topic, number) for number in self._disks for topic in self._topics.values()]
-        ends = self._client.high_watermarks(keys) if keys else {}
+        ends = self._client.newest_ends(keys)
         self._client.assign(places_of(self._settings, self._disks, self._stores, ends))
         self._ended.clear()
         self._is_following = True

@@ -5,9 +5,11 @@ Owner: the stage's changelog, on its reading thread; `cut` is called by the thre
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS, ChangelogTopics
 from streamactors.kafka.between.changelogs.standby import Standby
@@ -24,6 +26,9 @@ from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import TaskIdentity
 
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 10.0
+"""Bounds of the pause before a standby copy that has failed is tried again."""
 _log = logging.getLogger("streamactors.kafka")
 
 
@@ -68,6 +73,7 @@ class StoredTasks:
         self._since: Counter[TopicPartition] = Counter()  # entries of acknowledged cuts behind these ends
         self._marked: set[TopicPartition] = set()  # the last transaction has put a marker behind its entries here
         self._standby: Standby | None = None
+        self._not_before_s, self._pause_s = 0.0, _FIRST_PAUSE_S
         if folder is not None and settings.state.standbys:
             self._standby = Standby(self._reader.settings, topics, folder, tasks.time_first)
 
@@ -128,12 +134,18 @@ class StoredTasks:
     def follow(self) -> None:
         """Bring the copies of tasks of other instances up to date. Raises StateError."""
         assert self._standby is not None
+        if time.monotonic() < self._not_before_s:
+            return
         try:
             self._standby.step(self._disks)
         except KafkaError as error:
+            self._not_before_s = time.monotonic() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
             _log.warning(
                 "%s: standby copies could not be brought up to date, and are tried again: %s", self._application, error
             )
+        else:
+            self._pause_s = _FIRST_PAUSE_S
 
     def copies(self) -> list[StandbyCopy]:
         """Return the copies as they are now, to be read before the next `follow`. Raises StateError."""

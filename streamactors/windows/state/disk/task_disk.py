@@ -13,7 +13,7 @@ import heapq
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamactors.codec import CodecError, dumps, loads
 from streamactors.windows.state.disk.errors import ForeignState, StateDamaged, StateDiskFull
@@ -26,9 +26,18 @@ _ENTRIES: Final = b"\x01"
 _SPILLED: Final = b"\x02"
 _ABOUT: Final = _OWN + b"about"
 _OFFSET: Final = _OWN + b"offset"
+_ORIGIN: Final = _OWN + b"origin"
 _REPLAY_BATCH: Final = 20_000
 
 Layer = dict[bytes, "bytes | None"]
+
+
+class Origin(NamedTuple):
+    """The changelog that entries on disk are from. `topic_id` tells it from a later topic of the same name; `leader_epoch`: the newest one seen of its
+    partition, -1 for none."""
+
+    topic_id: str
+    leader_epoch: int
 
 
 class TaskDisk:
@@ -124,6 +133,19 @@ class TaskDisk:
         found = self.rocks.get(_OFFSET + self._prefixes[store])
         return 0 if found is None else int.from_bytes(found, "big")
 
+    def origin(self, store: str) -> Origin | None:
+        """Return which changelog the entries of a store are from; None for a database of a version that did not note it."""
+        found = self.rocks.get(_ORIGIN + self._prefixes[store])
+        if found is None:
+            return None
+        topic_id, leader_epoch = loads(found)
+        return Origin(topic_id, leader_epoch)
+
+    def set_origin(self, store: str, origin: Origin) -> None:
+        """Note which changelog the entries of a store are from. Raises StateDiskFull."""
+        if self.origin(store) != origin:
+            self.rocks.write({_ORIGIN + self._prefixes[store]: dumps([origin.topic_id, origin.leader_epoch])})
+
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, changes: Iterable[Change]) -> None:
@@ -166,7 +188,7 @@ class TaskDisk:
     def clear(self, store: str) -> None:
         """Remove all entries of a store and its offset: its changelog is read from the beginning."""
         prefix = self._prefixes[store]
-        self.rocks.write({_OFFSET + prefix: None})
+        self.rocks.write({_OFFSET + prefix: None, _ORIGIN + prefix: None})
         _remove_all(self.rocks, prefix)
 
     def spill(self, store: str) -> Spill:
