@@ -6,7 +6,7 @@
 
 Each round is a fresh cluster with idempotent and transactional producers, a group, consumers that assign to themselves, and four processes of
 this package that work exactly once: two copy the topic from Transactional.source to Transactional.sink, two count its records in windows whose
-state is in a changelog. A round prints its seed; what a seed decides is the order of the troubles, not the timing of processes."""
+state is in a changelog. A third one counts with its state on disk; once a round it is killed, and starts beside a broker that is cut off. A round prints its seed; what a seed decides is the order of the troubles, not the timing of processes."""
 
 from __future__ import annotations
 
@@ -118,6 +118,44 @@ def counts(rows: list[Row]) -> list[bytes]:
     return found
 
 
+class Latecomer:
+    """A process that counts with its state on disk. In each round it is killed, and starts again beside a broker that is cut off, and knows only
+    that one. The broker must not let it believe that its state is newer than the topics."""
+
+    THROWN_AWAY = ("the topic was made again", "the state is made again")
+
+    def __init__(self, folder: Path, servers: str, target: str) -> None:
+        self.told = folder / "count-late.log"
+        self._places = {
+            **os.environ,
+            "WORKER_SOURCE": TOPIC,
+            "WORKER_TARGET": target,
+            "WORKER_STATE": str(folder / "late"),
+        }
+        self.process = self._started(servers)
+
+    def _started(self, servers: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.faults.connector_worker", servers, "count-late", "count", "range"]
+        with self.told.open("ab") as told:
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=told, stderr=subprocess.STDOUT, env=self._places
+            )
+
+    def kill(self) -> None:
+        """End the process; its state stays on disk."""
+        self.process.kill()
+        self.process.wait()
+
+    def start_at(self, server: str) -> None:
+        """Start again. `server`: the only broker that the process knows."""
+        self.process = self._started(server)
+
+    def complaints(self) -> list[str]:
+        """Return what the process did wrong: good state that it threw away."""
+        lines = self.told.read_text(errors="replace").splitlines()
+        return [f"{self.told.name}: {each}" for each in lines if any(words in each for words in self.THROWN_AWAY)]
+
+
 class Workers:
     """Two processes of this package's own streams that live through the whole round.
 
@@ -206,8 +244,10 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
         run = ClusterRun(cluster.bootstrap_servers, seed=seed, partitions=PARTITIONS)
-        trouble = Trouble(cluster, seed, several_controllers=controllers > 1, bug=os.environ.get("CHAOS_BUG", ""))
         servers = cluster.bootstrap_servers
+        latecomer = Latecomer(Path(folder), servers, COUNTS) if at_work else None
+        bug = os.environ.get("CHAOS_BUG", "")
+        trouble = Trouble(cluster, seed, several_controllers=controllers > 1, bug=bug, latecomer=latecomer)
         workers = []
         if at_work:
             logs = Path(folder)
@@ -216,6 +256,8 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
             wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
             for pair in workers if not wrong else []:
                 wrong += pair.judge()
+            if latecomer is not None:
+                wrong += latecomer.complaints()
             wrong += differences(Path(folder), TOPIC, PARTITIONS, nodes=3)
             if controllers == 3:
                 wrong += metadata_differences(Path(folder), nodes=3)
@@ -224,6 +266,8 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
         finally:
             for pair in workers:
                 pair.close()
+            if latecomer is not None:
+                latecomer.kill()
         if wrong and not os.environ.get("CHAOS_BUG"):
             with suppress(shutil.Error):  # the brokers are alive: what is gone when it is copied is not missed
                 shutil.copytree(folder, RED_ROUNDS / str(seed), dirs_exist_ok=True)

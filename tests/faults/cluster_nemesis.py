@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Protocol
 
 from streamactors.broker import Cluster
 from streamactors.broker.errors import BrokerError
@@ -18,6 +20,7 @@ from tests.faults.sabotage.faults import FULL_S
 from tests.faults.workload import Run
 
 NODES = (1, 2, 3)
+CHANGELOG = "counters-seen-store-changelog"
 SHOWN_BY = {
     "elects-anybody": "_kill_all_who_are_in_sync",
     "forgets-votes": "_kill_who_has_voted",
@@ -26,12 +29,26 @@ SHOWN_BY = {
 """The bugs that only one trouble shows."""
 
 
+class Late(Protocol):
+    """The instance that starts beside a broker that is cut off: `chaos.Latecomer`."""
+
+    def kill(self) -> None: ...
+
+    def start_at(self, server: str) -> None: ...
+
+
 class Trouble:
     """A nemesis: one trouble after another, in the order that the seed decides. Every node runs at its end. A planted `bug` of `SHOWN_BY` meets the
     trouble that shows it every other time."""
 
     def __init__(
-        self, cluster: Cluster, seed: int, calm_s: float = 1.5, several_controllers: bool = False, bug: str = ""
+        self,
+        cluster: Cluster,
+        seed: int,
+        calm_s: float = 1.5,
+        several_controllers: bool = False,
+        bug: str = "",
+        latecomer: Late | None = None,
     ) -> None:
         self._cluster = cluster
         self._several_controllers = several_controllers
@@ -39,6 +56,8 @@ class Trouble:
         self._dice = random.Random(f"nemesis {seed}")
         self._calm_s = calm_s
         self._happened: Counter[str] = Counter()
+        self._latecomer = latecomer
+        self._late_at = self._dice.randrange(1, 4)  # which trouble of the round is the one of the latecomer
 
     def __str__(self) -> str:
         return ", ".join(f"{what} {times}" for what, times in sorted(self._happened.items()))
@@ -67,6 +86,8 @@ class Trouble:
         ]
         while not over.wait(self._calm_s * self._dice.uniform(0.3, 2.0)):
             trouble = self._dice.choice(troubles)
+            if self._latecomer is not None and sum(self._happened.values()) == self._late_at:
+                trouble = self._start_beside_cut_off
             if self._shown_by and sum(self._happened.values()) % 2 == 0:
                 trouble = getattr(self, self._shown_by)
             self._happened[trouble.__name__.strip("_")] += 1
@@ -172,6 +193,20 @@ class Trouble:
         node = self._node()
         self._cluster.partition({node}, set(NODES) - {node})
         over.wait(self._dice.choice([0.5, 2.0, 5.0]))
+        self._cluster.heal()
+
+    def _start_beside_cut_off(self, _run: Run, over: threading.Event) -> None:
+        """An instance with state on disk dies. It starts again when the broker that it knows has been cut off for longer than its lease, or is about to
+        lose it."""
+        assert self._latecomer is not None
+        cut_off = self._node()
+        with suppress(BrokerError):  # no changelog yet
+            cut_off = max(self._cluster.leader(CHANGELOG, self._dice.randrange(3)), 1)
+        self._latecomer.kill()
+        self._cluster.partition({cut_off}, set(NODES) - {cut_off})
+        over.wait(self._dice.choice([1.0, 3.0, 5.0]))
+        self._latecomer.start_at(self._cluster.bootstrap_servers.split(",")[cut_off - 1])
+        over.wait(self._dice.choice([3.0, 6.0]))
         self._cluster.heal()
 
     def _slow(self, _run: Run, over: threading.Event) -> None:

@@ -29,9 +29,11 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.windows import TimeWindows
+from streamactors.windows import State, TimeWindows
 
 SOURCE, TARGET = os.environ.get("WORKER_SOURCE", "in"), os.environ.get("WORKER_TARGET", "out")
+STATE = os.environ.get("WORKER_STATE", "")
+"""The folder for the state of the windows; empty: it is in memory."""
 READERS, COPIERS, COUNTERS = "readers", "copiers", "counters"
 WINDOW_MS = 2_000
 
@@ -108,6 +110,8 @@ def counted(key: int, start_ms: int, count: int) -> bytes:
 
 def counting(bootstrap: str, name: str, strategy: str) -> Any:
     committed = settings(bootstrap, COUNTERS, strategy).with_property("isolation.level", "read_committed")
+    if STATE:
+        committed = committed.with_state(State.on_disk(STATE))
     counts = (
         Consumer.records(committed, Subscriptions.topics(SOURCE), value=int)
         .map(lambda record: record.replace(key=record.value % 7))
