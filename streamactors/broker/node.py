@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.controller.auto_creation import AutoCreation
 from streamactors.broker.controller.command import Command
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.log.producers.refused_batches import RefusedBatches
@@ -117,6 +118,11 @@ class Node(Runtime):
         """Return the table of APIs of a listener."""
         routes = self.controller_routes
         return routes if listener.for_controllers and routes is not None else self.served
+
+    @cached_property
+    def auto_creation(self) -> AutoCreation:
+        """Creates topics that requests of clients need."""
+        return AutoCreation(self)
 
     @cached_property
     def tokens(self) -> DelegationTokens:

@@ -12,9 +12,8 @@ follows it (`replication.lease_state`)."""
 
 from __future__ import annotations
 
-import logging
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -26,7 +25,6 @@ from streamactors.broker.apis.partition_view import (
     partition_view,
     possible_leaders,
 )
-from streamactors.broker.controller.command import AutoCreate, TopicCreated
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage, TopicImage
 from streamactors.broker.metadata.topic_name import INTERNAL_TOPICS, topic_name_complaint
@@ -77,8 +75,6 @@ def _encoded_topic(topic: TopicImage, views: Sequence[PartitionMetadata], versio
     return encode_topic(version, topic.name, topic.topic_id, views, internal=topic.name in INTERNAL_TOPICS)
 
 
-_log = logging.getLogger("streamactors.broker.requests.request")
-
 _encoded: Final[WeakKeyDictionary[Node, EncodedTopics]] = WeakKeyDictionary()
 
 
@@ -86,14 +82,8 @@ def handle(request: Request) -> MetadataResponse:
     asked = _asked(request)
     missing = _to_create(request, asked)
     if missing:
-        request.node.controller.submit(AutoCreate(missing), _ended)
+        request.node.auto_creation.create(missing)
     return _answer(request, asked)
-
-
-def _ended(outcomes: Mapping[str, TopicCreated]) -> None:
-    for name, created in outcomes.items():
-        if created.outcome.code is not ErrorCode.NONE:
-            _log.warning("topic %s, requested by a client, cannot be created: %s", name, created.outcome.message)
 
 
 def refuse(request: Request, code: ErrorCode) -> MetadataResponse:

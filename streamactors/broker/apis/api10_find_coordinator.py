@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from streamactors.broker.apis.partition_view import leader_to_ask
-from streamactors.broker.controller.command import AutoCreate
 from streamactors.broker.coordinator.partitioning import partition_for
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -37,7 +36,7 @@ def handle(request: Request) -> Body | Later:
     node = request.node
     if topic in node.metadata.image.topics:
         return _answer(request)
-    node.controller.submit(AutoCreate((topic,)), request.answer_with(lambda _: _answer(request)))
+    node.auto_creation.create((topic,), request.answer_with(lambda _: _answer(request)))
     return LATER
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.broker.apis.transaction_requests import for_old_clients, offsets_in_transaction
-from streamactors.broker.controller.command import AutoCreate
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC
 from streamactors.broker.requests.api import LATER, Api, Body, Later
@@ -28,7 +27,7 @@ def handle(request: Request) -> Later:
     if node.groups.index_of(request.message.group_id) >= 0:
         _add(request)
     else:
-        node.controller.submit(AutoCreate((OFFSETS_TOPIC,)), request.answer_with(lambda _: _add(request)))
+        node.auto_creation.create((OFFSETS_TOPIC,), request.answer_with(lambda _: _add(request)))
     return LATER
 
 

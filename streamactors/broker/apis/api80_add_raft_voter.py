@@ -1,6 +1,6 @@
 """AddRaftVoter: a controller that follows the metadata log gets a vote on it (KIP-853).
 
-Versions: 0.   Authorised: ALTER CLUSTER.
+Versions: 0-1 (1 an answer before the commit, KIP-1186).   Authorised: ALTER CLUSTER.
 Errors: INCONSISTENT_CLUSTER_ID, NOT_LEADER_OR_FOLLOWER, UNSUPPORTED_VERSION (the settings name the voters, kraft.version 0), INVALID_REQUEST
 (no id, folder or address, or the node does not support kraft.version 1), DUPLICATE_VOTER, REQUEST_TIMED_OUT (another change is not
 committed, or the node does not answer or has not read the whole log).   Differs from Apache Kafka: nothing."""
@@ -17,6 +17,8 @@ from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import alter_cluster
 
+_FIRST_WITH_ACK: Final = 1
+
 
 def handle(request: Request) -> Body | Later:
     message = request.message
@@ -32,7 +34,8 @@ def handle(request: Request) -> Body | Later:
     def reply(changed: Changed) -> Body:
         return body(changed)
 
-    request.node.controller.submit(ChangeVoters(Add(voter, message.timeout_ms)), reply)
+    add = Add(voter, message.timeout_ms, request.version < _FIRST_WITH_ACK or message.ack_when_committed)
+    request.node.controller.submit(ChangeVoters(add), reply)
     return LATER
 
 
@@ -41,4 +44,4 @@ def body(changed: Changed) -> Body:
     return {"throttle_time_ms": 0, "error_code": changed.code, "error_message": changed.message}
 
 
-API: Final = Api(key=80, versions=(0, 0), authorise=alter_cluster, handle=handle)
+API: Final = Api(key=80, versions=(0, 1), authorise=alter_cluster, handle=handle)

@@ -77,7 +77,13 @@ _TIERED: Final = "there is no tiered storage; remove it"
 _PLUGINS: Final = "this broker loads no Java classes; remove it"
 _ZOOKEEPER: Final = "this broker keeps its metadata itself, as Kafka without ZooKeeper does; remove it"
 
+CORDONED: Final = "cordoned.log.dirs"
+_CORDONED: Final = (
+    "the configuration value cannot be set because it requires metadata.version >= 4.3-IV0, which this broker does not have: it would go on "
+    "placing partitions there; move the partitions with kafka-reassign-partitions"
+)
 _REFUSED_NAMES: Final = {
+    CORDONED: _CORDONED,
     "alter.config.policy.class.name": _PLUGINS,
     "client.quota.callback.class": _PLUGINS,
     "create.topic.policy.class.name": _PLUGINS,

@@ -19,7 +19,8 @@ from streamactors.broker.controller.rules.feature_rules import SUPPORTED
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.membership import lifecycle_state as lifecycle
 from streamactors.broker.membership.lifecycle_state import Life, LifecyclePhase, Times
-from streamactors.broker.metadata.image import MetadataImage
+from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
+from streamactors.broker.metadata.metadata_codec import AS_THIS_BROKER
 from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.outgoing.channel import (
     REQUEST_TIMEOUT_MS,
@@ -67,7 +68,7 @@ class Lifecycle:
         *,
         times: Times,
         previous_epoch: int,
-        on_failure: Callable[[StreamActorsError], object],
+        on_failure: Callable[[StreamActorsError], object] = lambda _: None,
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher
@@ -294,7 +295,7 @@ class Lifecycle:
             if missing:
                 return (
                     f"the cluster has features on that this broker does not support: {', '.join(missing)}; "
-                    "format the cluster with --feature NAME=0 for each, or turn them off with kafka-features"
+                    f"format its controllers with {AS_THIS_BROKER}{_also_off(missing)}"
                 )
         return why_refused(error, self._node.cluster_id, self._bootstrap)
 
@@ -303,12 +304,24 @@ class Lifecycle:
         if self._failure is not None:
             return
         self._failure = error
+        was_member = self._registered.done() and self._registered.exception() is None
+        _log.error(
+            "this broker %s: %s",
+            "is no member of its cluster any more" if was_member else "cannot join its cluster",
+            error,
+        )
         for each in (self._registered, self._unfenced):
             if not each.done():
                 each.set_exception(error)
         if not self._left.done():
             self._left.set_result(False)
         self._on_failure(error)
+
+
+def _also_off(missing: Sequence[str]) -> str:
+    """Return the options of kafka-storage format for the features that a cluster of this broker's release may have, and this one must not."""
+    named = {each.partition("=")[0] for each in missing} - {METADATA_VERSION, "group.version", "transaction.version"}
+    return "".join(f" --feature {name}=0" for name in sorted(named))
 
 
 def _send(

@@ -61,7 +61,7 @@ class Member:
         *,
         times: Times,
         previous_epoch: int,
-        on_failure: Callable[[StreamActorsError], object],
+        on_failure: Callable[[StreamActorsError], object] = lambda _: None,
     ) -> None:
         self._node = node
         self._publisher = publisher

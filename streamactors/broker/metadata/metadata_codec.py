@@ -56,7 +56,14 @@ RECORDS: Final[tuple[type[MetadataRecord], ...]] = (
 )
 """Every kind of record, in the order of the keys."""
 
+AS_THIS_BROKER: Final = "--release-version 4.1 --feature group.version=0 --feature transaction.version=0"
+"""The options of kafka-storage format for the controllers of a cluster that this broker can join."""
+NEWER: Final = f"a newer node wrote it: the metadata.version of its cluster is above 27 (4.1-IV1). Format the controllers of the cluster with {AS_THIS_BROKER}"
 _BY_KEY: Final = {record.KEY: record for record in RECORDS}
+
+
+class NewerRecord(CorruptRecord):
+    """A record that this version of the broker does not know."""
 
 
 @cache
@@ -89,11 +96,11 @@ def decode_record(value: bytes) -> MetadataRecord:
     if frame != FRAME:
         raise CorruptRecord(f"a metadata record in frame {frame}; only {FRAME} is known")
     if key not in _BY_KEY:
-        raise CorruptRecord(f"metadata record of unknown kind {key}; it was written by a newer or another broker")
+        raise NewerRecord(f"a metadata record of unknown kind {key}; {NEWER}")
     kind = _BY_KEY[key]
     if version > kind.NEWEST:
-        raise CorruptRecord(
-            f"{kind.__name__} record of version {version}; versions up to {kind.NEWEST} are known. A newer broker wrote it"
+        raise NewerRecord(
+            f"a {kind.__name__} record of version {version}, and versions up to {kind.NEWEST} are known; {NEWER}"
         )
     record: MetadataRecord
     record, at = _wire_type(key).read(value, at, Form(version, True))

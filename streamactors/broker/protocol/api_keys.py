@@ -102,6 +102,7 @@ _APIS: Final[dict[int, tuple[str, int]]] = {
     90: ("describe_share_group_offsets", 0),
     91: ("alter_share_group_offsets", 0),
     92: ("delete_share_group_offsets", 0),
+    93: ("streams_group_topology_description_update", 0),
 }
 
 NAMES: Final = {key: name for key, (name, _) in _APIS.items()}
@@ -113,7 +114,7 @@ def api_name(key: int) -> str:
     try:
         return NAMES[key]
     except KeyError:
-        raise UnsupportedVersion(f"API key {key}: no such API; keys 0-3 and 8-92 are defined") from None
+        raise UnsupportedVersion(f"API key {key}: no such API; keys 0-3 and 8-93 are defined") from None
 
 
 def is_flexible(key: int, version: int) -> bool:

@@ -43,6 +43,8 @@ class Add:
 
     voter: Voter
     timeout_ms: float = MOST_WAIT_MS
+    when_committed: bool = True
+    """Answer when the new set of voters is committed; else when the leader has it in its log (KIP-1186)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,12 @@ class VoterRequests:
             reply(_refused(judged, voter.node_id, named))
             return
         _log.info("controller %d becomes a voter: %s", voter.node_id, voter)
-        self._append(judged, named.with_voter(voter), request.timeout_ms, reply)
+        answer = _first_of(reply)
+        self._append(judged, named.with_voter(voter), request.timeout_ms, answer)
+        if (
+            not request.when_committed
+        ):  # a node that adds itself needs its vote for the commit, and waits for this answer
+            answer(Changed())
 
     def _remove(self, request: Remove, reply: Reply) -> None:
         named = self._named()
@@ -256,6 +263,18 @@ class VoterRequests:
     def _late(self, late: Changed) -> None:
         if self._pending is not None:
             self._end(self._pending, late)
+
+
+def _first_of(reply: Reply) -> Reply:
+    """Return a reply function of which only the first call counts."""
+    answers: list[Changed] = []
+
+    def answer(changed: Changed) -> None:
+        answers.append(changed)
+        if len(answers) == 1:
+            reply(changed)
+
+    return answer
 
 
 def _refused(code: ErrorCode, node_id: int, named: VoterSet) -> Changed:

@@ -7,12 +7,16 @@ Owner: the data plane. Decisions are remembered until the entries change."""
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from streamactors.broker.metadata.security_record import AccessControlEntry
 from streamactors.broker.security.rights import LITERAL, PREFIXED, Operation, ResourceType
+
+_log = logging.getLogger("streamactors.broker.security")
 
 DENY: Final = 2
 ALLOW: Final = 3
@@ -27,6 +31,11 @@ _IMPLIES: Final = {
 }
 
 
+def is_network(host: str) -> bool:
+    """Whether the host of an entry is a range of addresses in CIDR form, or is meant to be one. This broker compares hosts as they are."""
+    return "/" in host
+
+
 class AclAuthoriser:
     """See the module."""
 
@@ -36,17 +45,30 @@ class AclAuthoriser:
         self._literal: dict[tuple[int, str], list[AccessControlEntry]] = {}
         self._prefixed: dict[int, list[AccessControlEntry]] = {}
         self._decisions: dict[tuple[str, str, int, int, str], bool] = {}
+        self._reported: set[uuid.UUID] = set()  # the entries that match no client
 
     def use(self, entries: Iterable[AccessControlEntry]) -> None:
         """Replace the entries."""
         literal: defaultdict[tuple[int, str], list[AccessControlEntry]] = defaultdict(list)
         prefixed: defaultdict[int, list[AccessControlEntry]] = defaultdict(list)
+        ranges = set()
         for entry in entries:
+            if is_network(entry.host):
+                ranges.add(entry.id)
+                if entry.id not in self._reported:
+                    _log.warning(
+                        "the access control entry of %s on %s for host %s matches no client, because this broker has no CIDR hosts (metadata.version 4.4-IV1): "
+                        "replace it by an entry for each address",
+                        entry.principal,
+                        entry.resource_name,
+                        entry.host,
+                    )
             if entry.pattern_type == PREFIXED:
                 prefixed[entry.resource_type].append(entry)
             else:
                 literal[entry.resource_type, entry.resource_name].append(entry)
         self._literal, self._prefixed = dict(literal), dict(prefixed)
+        self._reported = ranges
         self._decisions.clear()
 
     def allowed(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:

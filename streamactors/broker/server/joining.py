@@ -4,7 +4,6 @@ Owner: the server. Imported only by such a broker."""
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
@@ -16,9 +15,6 @@ from streamactors.broker.node import Node
 from streamactors.broker.replication.replicas import Replicas
 from streamactors.broker.requests.forwarding import Forwarding
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
-from streamactors.errors import StreamActorsError
-
-_log = logging.getLogger("streamactors.broker.membership")
 
 LEAVE_WITHIN_S: Final = 60.0
 
@@ -35,7 +31,6 @@ class Joined:
             config.controllers,
             times=times_of(config),
             previous_epoch=node.logs.previous_epoch,
-            on_failure=failed,
         )
         self._replicas = Replicas(node, node.partitions, self.member.life)
         node.replication = self._replicas
@@ -65,8 +60,3 @@ def times_of(config: BrokerConfig) -> Times:
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
         leaving_timeout_ms=LEAVE_WITHIN_S * 1000,
     )
-
-
-def failed(error: StreamActorsError) -> None:
-    """Log that the cluster refuses this broker."""
-    _log.error("this broker is no member of its cluster any more: %s", error)

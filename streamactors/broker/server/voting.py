@@ -20,7 +20,7 @@ from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.node import Node
 from streamactors.broker.replication.replicas import Replicas
 from streamactors.broker.requests.forwarding import Forwarding
-from streamactors.broker.server.joining import LEAVE_WITHIN_S, failed, times_of
+from streamactors.broker.server.joining import LEAVE_WITHIN_S, times_of
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
 
 _log = logging.getLogger("streamactors.broker.controller")
@@ -48,7 +48,6 @@ class Voting:
             node.config.controllers,
             times=times_of(node.config),
             previous_epoch=node.logs.previous_epoch,
-            on_failure=failed,
         )
         node.controller = BothControllers(node, self, life)
         node.forwarding = Forwarding(node, life)

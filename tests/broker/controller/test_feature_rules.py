@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,20 @@ def test_other_changes_are_refused_in_kafkas_words(level: int, update: FeatureUp
     made = update_features(facts(image(level)), UpdateFeatures((update,)))
     assert (made.records, made.answer.code) == ([], ErrorCode.INVALID_UPDATE_VERSION)
     assert text in made.answer.message
+
+
+@pytest.mark.parametrize(
+    ("now", "lowest"), [(27, 23), (22, 17), (16, 15), (14, 14), (13, 13), (12, 11), (10, 8), (7, 7)]
+)
+def test_a_level_goes_down_to_the_last_one_that_changed_records(now: int, lowest: int) -> None:
+    # 27 to 25 was refused. These are the levels of Apache Kafka 4.4 that change records; those between them do not.
+    def down(level: int) -> Any:
+        return update_features(facts(image(now)), UpdateFeatures((FeatureUpdate(NAME, level, SAFE_DOWNGRADE),)))
+
+    for level in range(lowest, now):
+        assert down(level).records == [FeatureLevel(NAME, level)]
+    if lowest > 7:
+        assert "because it might delete metadata information." in down(lowest - 1).answer.message
 
 
 def test_a_level_without_records_of_its_own_goes_down_again_and_one_error_refuses_all() -> None:

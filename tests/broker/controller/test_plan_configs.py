@@ -16,6 +16,7 @@ from streamactors.broker.controller.command import (
     ResourceChange,
 )
 from streamactors.broker.controller.rules.plan_configs import alter_configs
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -158,3 +159,13 @@ def test_validate_only_writes_nothing() -> None:
     good = ResourceChange(TOPIC_RESOURCE, "t", (ConfigChange("retention.ms", "1"),))
     plan = alter_configs(facts(), AlterConfigs((good,), validate_only=True))
     assert (plan.records, plan.answer) == ([], [Outcome()])
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+@pytest.mark.parametrize("value", ["*", "/data/1", ""])
+def test_cordoned_folders_are_refused_because_they_would_get_partitions_all_the_same(name: str, value: str) -> None:
+    # "Completed updating config for broker 1.", and new partitions went to the folder as before.
+    outcome, after = change(facts(), ("cordoned.log.dirs", SET, value), kind=BROKER_RESOURCE, name=name)
+    assert outcome.code == ErrorCode.INVALID_CONFIG
+    assert "requires metadata.version >= 4.3-IV0" in outcome.message
+    assert after == {}

@@ -52,6 +52,17 @@ def test_an_entry_that_exists_is_added_once_and_an_invalid_one_never() -> None:
     assert [each.resource_name for each in again.records] == ["payments"]
 
 
+@pytest.mark.parametrize("host", ["10.0.0.0/8", "fe80::/10", "999/99"])
+@pytest.mark.parametrize("permission", [2, ALLOW])
+def test_a_range_of_hosts_is_refused_and_not_kept_as_a_name_that_matches_nobody(host: str, permission: int) -> None:
+    # A deny for 10.0.0.0/8 was "Completed", and denied nothing.
+    other = entry(host="10.0.0.1")
+    made = plan(facts(cluster()), CreateAcls((entry(host=host, permission_type=permission), other)))
+    assert made.records == [other]
+    assert [each.code for each in made.answer] == [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NONE]
+    assert "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher" in made.answer[0].message
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

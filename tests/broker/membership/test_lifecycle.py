@@ -234,3 +234,25 @@ def test_other_requests_have_a_connection_of_their_own_and_fail_when_nobody_lead
     assert request[:2] == ((22, 0), {"a": 1})
     request[2](ChannelAnswer(value="yes"))
     assert answers[1].value == "yes"
+
+
+def test_a_broker_that_cannot_join_says_how_the_cluster_is_formatted_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    # The log said that the broker was no member of its cluster any more, which it never was, and the advice cannot be followed for metadata.version.
+    rig = Rig()
+    channel = rig.controller()
+    channel.peer_features = {"metadata.version": 33, "group.version": 1, "share.version": 2}
+    rig.caught_up()
+    rig.answer(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    (failure,) = rig.failures
+    assert "group.version=1, metadata.version=33, share.version=2" in str(failure)
+    advice = "--release-version 4.1 --feature group.version=0 --feature transaction.version=0 --feature share.version=0"
+    assert str(failure).endswith(advice)
+    assert "this broker cannot join its cluster: the cluster has features on" in caplog.text
+    assert "no member" not in caplog.text
+
+
+def test_a_member_that_is_refused_says_that_it_is_one_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.registered()
+    rig.life.fail(BrokerStartError("the controllers forgot it"))
+    assert "this broker is no member of its cluster any more: the controllers forgot it" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.broker.metadata.metadata_codec import RECORDS, decode_record, encode_record
+from streamactors.broker.metadata.metadata_codec import RECORDS, NewerRecord, decode_record, encode_record
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,
     BrokerRegistrationChange,
@@ -172,8 +172,19 @@ def test_records_of_another_kind_or_frame_are_refused_by_number() -> None:
 def test_a_record_of_a_newer_version_is_refused_as_kafka_does() -> None:
     value = bytearray(encode_record(TopicRecord("t", TOPIC_ID)))
     value[2] = 1
-    with pytest.raises(CorruptRecord, match="TopicRecord record of version 1; versions up to 0"):
+    with pytest.raises(CorruptRecord, match="TopicRecord record of version 1, and versions up to 0 are known"):
         decode_record(bytes(value))
+
+
+def test_a_record_of_a_newer_node_says_how_to_format_a_cluster_for_this_broker() -> None:
+    # "versions up to 3 are known": a user could do nothing with it.
+    value = bytearray(encode_record(TopicRecord("t", TOPIC_ID)))
+    value[2] = 1
+    for written in (bytes(value), b"\x01\x1d\x00\x00"):  # 29 is UnregisterController
+        with pytest.raises(
+            NewerRecord, match=r"--release-version 4\.1 --feature group\.version=0 --feature transaction\.version=0"
+        ):
+            decode_record(written)
 
 
 def test_a_record_takes_the_lowest_version_that_has_its_fields_or_the_one_asked_for() -> None:

@@ -181,3 +181,9 @@ def test_operations_and_resource_types_have_the_numbers_of_apache_kafka() -> Non
     ]
     types = "UNKNOWN ANY TOPIC GROUP CLUSTER TRANSACTIONAL_ID DELEGATION_TOKEN USER"
     assert [(each.name, int(each)) for each in ResourceType] == [(n, at) for at, n in enumerate(types.split())]
+
+
+def test_a_range_of_hosts_in_an_entry_of_an_earlier_version_is_named_once(caplog) -> None:
+    made = authoriser(old := entry(permission=DENY, host="10.0.0.0/8"))
+    made.use([old])
+    assert caplog.text.count("on t for host 10.0.0.0/8 matches no client") == 1

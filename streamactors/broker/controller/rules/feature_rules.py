@@ -38,7 +38,7 @@ SUPPORTED: Final = (
 )
 FIRST_WITH_ELR: Final = 23
 """The level of metadata.version, 4.0-IV1, from which on partitions have eligible leader replicas."""
-_WITH_OTHER_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 21, 22, 23, 24, 25, 26})
+_WITH_OTHER_RECORDS: Final = frozenset({8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 """Levels of metadata.version that brought records which a lower level does not have."""
 
 

@@ -29,6 +29,7 @@ from streamactors.broker.metadata.security_record import (
     RemoveUserScramCredential,
     UserScramCredential,
 )
+from streamactors.broker.security.acl_authoriser import is_network
 from streamactors.broker.security.rights import ANY_PATTERN, LITERAL, MATCHING_PATTERN, PREFIXED
 from streamactors.broker.security.sasl.mechanism import MAX_ITERATIONS, MIN_ITERATIONS
 
@@ -38,6 +39,10 @@ _OPERATIONS: Final = range(2, 16)
 _PERMISSIONS: Final = (2, 3)
 _SCRAM_MECHANISMS: Final = (1, 2)
 SALT_SECRET: Final = SecuritySettings.sasl_scram_salt_secret.name
+_NO_NETWORKS: Final = (
+    "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher, which this broker does not have: the host {} would be compared as it "
+    "is, and match no client; add an entry for each address"
+)
 _CLUSTER: Final = 4
 _CLUSTER_NAME: Final = "kafka-cluster"
 
@@ -49,10 +54,15 @@ def create_acls(facts: Facts, command: CreateAcls) -> Plan:
     answer: list[Outcome] = []
     for entry in command.entries:
         wrong = _why_not(entry)
-        if wrong is None and _content(entry) not in known:
-            known.add(_content(entry))
-            records.append(entry)
-        answer.append(Outcome() if wrong is None else Outcome(ErrorCode.INVALID_REQUEST, wrong))
+        if wrong is not None:
+            answer.append(Outcome(ErrorCode.INVALID_REQUEST, wrong))
+        elif is_network(entry.host):
+            answer.append(Outcome(ErrorCode.UNSUPPORTED_VERSION, _NO_NETWORKS.format(entry.host)))
+        else:
+            if _content(entry) not in known:
+                known.add(_content(entry))
+                records.append(entry)
+            answer.append(Outcome())
     return Plan(records, answer)
 
 

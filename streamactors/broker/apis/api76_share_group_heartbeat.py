@@ -1,0 +1,20 @@
+"""ShareGroupHeartbeat: a member joins, stays in or leaves a share group (KIP-932).
+
+Versions: 1.   Authorised: anyone.   Errors: UNSUPPORTED_VERSION, always: this broker does not have share.version 1, the share groups of KIP-932.
+Differs from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamactors.broker.apis.feature_off import no_message, not_supported
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
+from streamactors.broker.security.rights import anyone
+
+
+def handle(request: Request) -> Body:
+    return not_supported(request)
+
+
+API: Final = Api(key=76, versions=(1, 1), authorise=anyone, handle=handle, decode=no_message)

@@ -1,0 +1,20 @@
+"""ShareGroupDescribe: share groups with their members (KIP-932).
+
+Versions: 1.   Authorised: anyone.   Errors: UNSUPPORTED_VERSION, always: this broker does not have share.version 1, the share groups of KIP-932.
+Differs from Apache Kafka: nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamactors.broker.apis.feature_off import groups_not_supported
+from streamactors.broker.requests.api import Api, Body
+from streamactors.broker.requests.request import Request
+from streamactors.broker.security.rights import anyone
+
+
+def handle(request: Request) -> Body:
+    return groups_not_supported(request)
+
+
+API: Final = Api(key=77, versions=(1, 1), authorise=anyone, handle=handle)
