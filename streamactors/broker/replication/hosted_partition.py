@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.log.partition.log_append import AppendResult
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.producers.refused_batches import REMEMBERED_MS, EarlierBatchRefused, may_follow_refused
 from streamactors.broker.metadata.image import NO_LEADER
 from streamactors.broker.records.validation import AppendOrigin
 from streamactors.broker.replication.leader_state import LeaderState
@@ -232,8 +233,15 @@ class HostedPartition:
         state = self.state
         if self.deleted or state.leader != self._node.node_id:
             raise NotLeader if not self.lost else StorageError(f"{self}: its data folder has failed")
-        if not self.has_lease:  # the records would be lost when the next leader is heard of
-            raise NotLeader
+        leading = self.leader_state
+        if leading is not None:
+            if not self.has_lease:  # the records would be lost when the next leader is heard of
+                raise NotLeader
+            is_new = self._node.clock.now_ms() - leading.began_ms < REMEMBERED_MS
+            if is_new and may_follow_refused(records, self.log.next_sequence):
+                raise EarlierBatchRefused(
+                    f"{self}: a batch before this one is missing, which the leader before may have refused"
+                )
         if acks == ALL_REPLICAS and len(self.isr) < state.min_insync_replicas:
             raise NotEnoughReplicas
         return self.append(records, now_ms)

@@ -61,6 +61,7 @@ class LeaderState:
         self.me: Final = me
         self.epoch: Final = epoch
         self.start_offset: Final = start_offset  # of this leader epoch: the log end at the election
+        self.began_ms: Final = now_ms
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.partition_epoch = partition_epoch

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.disk import Disk
-from streamactors.broker.metadata.delta import apply_records
+from streamactors.broker.metadata.delta import ImageDelta, apply_records
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (
     BrokerRegistration,
@@ -111,23 +111,24 @@ class Pair:
 
     def write(self, *records: MetadataRecord, only: int | None = None) -> None:
         """Write metadata, and have the brokers follow it, or only one of them."""
-        with self._lock:
+        with (
+            self._lock
+        ):  # a change of the ISR that a leader asks for and an election of the test reach both brokers in one order
             delta = apply_records(self._image, records, self._image.offset + len(records))
             self._image = delta.image
-        for each, live in self.brokers.items():
-            if only in (None, each):
-                node = live.node
-                publisher = MetadataPublisher(node, node.partitions)
-                publisher.prepare(delta)
+            for each, live in self.brokers.items():
+                if only in (None, each):
+                    self._publish(live.node, delta)
 
-                def publish(node: Any = node, publisher: MetadataPublisher = publisher) -> None:
-                    publisher.apply(delta)
-                    node.metadata.publish(delta)
+    def _publish(self, node: Any, delta: ImageDelta) -> None:
+        publisher = MetadataPublisher(node, node.partitions)
+        publisher.prepare(delta)
 
-                if node.data_plane.in_thread():
-                    publish()
-                else:
-                    node.data_plane.execute(publish)
+        def publish() -> None:
+            publisher.apply(delta)
+            node.metadata.publish(delta)
+
+        node.data_plane.execute(publish)
 
     def elect(self, leader: int, isr: tuple[int, ...], *, only: int | None = None) -> None:
         self.write(PartitionChange(0, TOPIC_ID, isr=isr, leader=leader), only=only)

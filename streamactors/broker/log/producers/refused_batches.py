@@ -3,16 +3,20 @@
 Owner: the node, on the data plane's thread. Pure: no clock, no log. A producer sends up to five batches of a partition without waiting. The
 first one is refused for a moment, because the leader changes or too few replicas are in sync. When that is over, the next one of them arrives
 at a log that lacks the first one. It gets the error of the first one, and the producer sends both again in order. Apache Kafka answers
-OUT_OF_ORDER_SEQUENCE_NUMBER, or appends it if the log does not know the producer. After the error librdkafka begins a new epoch in all
+OUT_OF_ORDER_SEQUENCE_NUMBER, or appends it if the log does not know the producer (4.4.0 does so, too). After the error librdkafka begins a new epoch in all
 partitions, and sends again what other partitions have written but not acknowledged: it is there twice. After the append librdkafka counts the
-first batch as written: it is lost."""
+first batch as written: it is lost.
+
+The first batch may also have been refused by the former leader, of which a new leader does not know. So a leader of several replicas takes each gap for
+such a batch while its leadership is younger than REMEMBERED_MS."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.records.header import HEADER_SIZE, MAX_SEQUENCE
 
 _PRODUCER: Final = struct.Struct(">qhi")
@@ -36,6 +40,12 @@ REMEMBERED_BATCHES: Final = 10_000
 """The oldest ones are forgotten beyond it."""
 
 
+class EarlierBatchRefused(BrokerError):
+    """A batch of an idempotent producer that comes before another one, which the former leader has refused, as far as the new leader can tell."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 class ProducerBatch(NamedTuple):
     """The producer of a batch, and the batch's first sequence number."""
 
@@ -50,6 +60,17 @@ def batch_of(records: memoryview) -> ProducerBatch | None:
         return None
     batch = ProducerBatch(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
     return batch if batch.producer_id >= 0 and batch.first_sequence >= 0 else None
+
+
+def may_follow_refused(records: memoryview, next_sequence: Callable[[int, int], int | None]) -> bool:
+    """Whether a batch that arrives at a new leader may come before one that the former leader has refused: the log lacks what is before it.
+
+    `next_sequence` returns the first sequence number that the log lacks of a producer with an epoch, None if it does not know the producer."""
+    batch = batch_of(records)
+    if batch is None:
+        return False
+    expected = next_sequence(batch.producer_id, batch.epoch)
+    return batch.first_sequence > 0 if expected is None else _is_behind(batch.first_sequence, expected)
 
 
 Place = tuple[str | bytes, int]
