@@ -44,7 +44,7 @@ def test_a_partition_that_moves_between_the_positions_and_the_commit_takes_its_s
     produce(cluster, "moves", [(0, "k", 1_000)], 1)
     moved, held, restored, waits, let_go = (threading.Event() for _ in range(5))
     send_offsets, commit = StreamProducer.send_offsets, StreamProducer.commit
-    high_watermarks, read = changelog_topics._high_watermarks, ChangelogTopics.read
+    newest_ends, read = changelog_topics._newest_ends, ChangelogTopics.read
 
     def send_offsets_first(producer, offsets, *how):
         send_offsets(producer, offsets, *how)
@@ -58,8 +58,8 @@ def test_a_partition_that_moves_between_the_positions_and_the_commit_takes_its_s
         commit(producer, timeout_s)
 
     def ends_of_that_moment(client, keys):
-        found = high_watermarks(client, keys)
-        if held.is_set() and min(found.values()) > before:
+        found = newest_ends(client, keys)
+        if held.is_set() and min(end.offset for end in found.values()) > before:
             waits.set()  # the entries are in the changelog, so the restore waits for the end of their transaction
         return found
 
@@ -74,7 +74,7 @@ def test_a_partition_that_moves_between_the_positions_and_the_commit_takes_its_s
     before = len(read_all(changelog_of(settings, "hours-store"))) + 1  # and the marker of the transaction
     monkeypatch.setattr(StreamProducer, "send_offsets", send_offsets_first)
     monkeypatch.setattr(StreamProducer, "commit", commit_late)
-    monkeypatch.setattr(changelog_topics, "_high_watermarks", ends_of_that_moment)
+    monkeypatch.setattr(changelog_topics, "_newest_ends", ends_of_that_moment)
     monkeypatch.setattr(ChangelogTopics, "read", read_to_the_end)
     produce(cluster, "moves", [(0, "k", 2_000 + i) for i in range(10)], 1)
     assert held.wait(30)
