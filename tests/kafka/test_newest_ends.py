@@ -9,7 +9,7 @@ import pytest
 
 from streamactors.kafka import ConsumerSettings
 from streamactors.kafka.client import newest_ends as module
-from streamactors.kafka.client.admin import EndView
+from streamactors.kafka.client.end_views import EndView
 from streamactors.kafka.client.newest_ends import KnownEpochs, PartitionEnd, newest_ends
 from streamactors.kafka.errors import NoBroker, StaleAnswer
 from streamactors.kafka.subscriptions import TopicPartition
@@ -21,35 +21,23 @@ SETTINGS = ConsumerSettings("any:9092", "g", "earliest")
 
 
 class Brokers:
-    """Stands for the admin clients: what the first broker, and each other one by address, answers. None: it does not answer."""
+    """What the first broker, and each other one by address, answers. None: it does not answer."""
 
     def __init__(self, first: EndView, **others: EndView | None) -> None:
         self.first = first
         self.others = others
         self.asked: list[str] = []
 
-    def __call__(self, _settings: Any, *, only: str = "") -> Any:
-        brokers = self
-
-        class Client:
-            def __enter__(self) -> Any:
-                return self
-
-            def __exit__(self, *_: object) -> None:
-                pass
-
-            def views_of_ends(self, keys: Iterable[TopicPartition], **_: Any) -> Any:
-                brokers.asked.append(only)
-                view = brokers.others[only.partition(":")[0]] if only else brokers.first
-                if view is None:
-                    raise NoBroker("silent")
-                return dict.fromkeys(keys, view)
-
-        return Client()
+    def __call__(self, _settings: Any, keys: Iterable[TopicPartition], *, only: str = "", **_: Any) -> Any:
+        self.asked.append(only)
+        view = self.others[only.partition(":")[0]] if only else self.first
+        if view is None:
+            raise NoBroker("silent")
+        return dict.fromkeys(keys, view)
 
 
 def ends(brokers: Brokers, monkeypatch: pytest.MonkeyPatch, known: KnownEpochs | None = None) -> PartitionEnd:
-    monkeypatch.setattr(module, "Admin", brokers)
+    monkeypatch.setattr(module, "views_of_ends", brokers)
     return newest_ends(SETTINGS, [KEY], known=known or KnownEpochs())[KEY]
 
 

@@ -52,17 +52,6 @@ class PartitionDetail(NamedTuple):
     latest: int
 
 
-class EndView(NamedTuple):
-    """The end of a partition as one broker sees it. A broker that is cut off sees an old leader, or an earlier topic of this name."""
-
-    offset: int
-    leader_epoch: int
-    """Of the leader that named the end, -1 if the leader names none."""
-    topic_id: str | None
-    replicas: Mapping[int, str]
-    """The addresses of the brokers with the partition, by id; empty for a broker that is away."""
-
-
 @dataclass(frozen=True, slots=True)
 class TopicDetail:
     """A topic with its partitions and the settings that are set on it."""
@@ -103,9 +92,7 @@ class Group(NamedTuple):
 class Admin:
     """See the module. A context manager; it needs no closing, for its connections end with the last reference to it."""
 
-    def __init__(self, settings: ClientSettings, *, only: str = "") -> None:
-        """`only`: the address of the broker to ask first, in place of those of the settings."""
-        self._only = {"bootstrap.servers": only} if only else {}
+    def __init__(self, settings: ClientSettings) -> None:
         self._connection = Connection(settings)
         self._connection.check_names()
         self._settings = settings
@@ -113,7 +100,7 @@ class Admin:
 
     def _connected(self) -> Any:
         # librdkafka logs its end when the logger is gone, and then to the terminal: at level 4 it logs no end
-        return self._connection.make(ck_admin.AdminClient, {**self._settings.address(), **self._only, "log_level": 4})
+        return self._connection.make(ck_admin.AdminClient, {**self._settings.address(), "log_level": 4})
 
     def __enter__(self) -> Admin:
         return self
@@ -143,8 +130,14 @@ class Admin:
     def topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
         """Return the ids of topics, which tell a topic from one of the same name that was made later. None for an id that the brokers
         do not report: they have topic ids since Kafka 2.8."""
-        asked = list(names)
-        ids = {name: topic.topic_id for name, topic in self._described(asked).items()} if asked else {}
+        asked = ck.TopicCollection(list(names))
+        if not asked.topic_names:
+            return {}
+        found = self._client.describe_topics(asked, **_WAIT)
+        ids = {
+            name: self._result(f"the id of topic {name}", future, ("DESCRIBE", "TOPIC", name)).topic_id
+            for name, future in found.items()
+        }
         return {name: str(found) if _is_id(found) else None for name, found in ids.items()}
 
     def cluster_id(self) -> str | None:
@@ -243,35 +236,6 @@ class Admin:
             elif not unknown_ok:
                 raise self._connection.failure(listed, f"the offsets of {key}", Right("DESCRIBE", "TOPIC", key.topic))
         return found
-
-    def views_of_ends(
-        self, keys: Iterable[TopicPartition], *, committed: bool = False, patient: bool = True
-    ) -> dict[TopicPartition, EndView]:
-        """Return the end of each partition as the broker sees it that answers this client. Raises TopicNotFound, NoBroker, KafkaError.
-
-        `patient`: ask again, and other brokers, while a leader does not answer."""
-        wanted = list(keys)
-        asked = {key: ck_admin.OffsetSpec.latest() for key in wanted}
-        described = self._described({key.topic for key in wanted}) if wanted else {}
-        isolation = ck.IsolationLevel.READ_COMMITTED if committed else ck.IsolationLevel.READ_UNCOMMITTED
-        found = {}
-        again = self._connected if patient else None
-        for key, listed in listed_offsets(self._client, asked, isolation, again=again).items() if asked else ():
-            if isinstance(listed, ck.KafkaException):
-                raise self._connection.failure(listed, f"the offsets of {key}", Right("DESCRIBE", "TOPIC", key.topic))
-            topic = described[key.topic]
-            nodes = next((each.replicas for each in topic.partitions if each.id == key.partition), ())
-            replicas = {node.id: _address(node) for node in nodes}
-            found[key] = EndView(
-                listed.offset, listed.leader_epoch, str(topic.topic_id) if _is_id(topic.topic_id) else None, replicas
-            )
-        return found
-
-    def _described(self, names: Iterable[str]) -> dict[str, Any]:
-        found = self._client.describe_topics(ck.TopicCollection(list(names)), **_WAIT)
-        return {
-            name: self._result(f"topic {name}", future, ("DESCRIBE", "TOPIC", name)) for name, future in found.items()
-        }
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records of these partitions below these offsets."""
@@ -439,11 +403,6 @@ class Admin:
 
 def _key(partition: Any) -> TopicPartition:
     return TopicPartition(partition.topic, partition.partition)
-
-
-def _address(node: Any) -> str:
-    host = node.host or ""
-    return f"[{host}]:{node.port}" if ":" in host else f"{host}:{node.port}" if host else ""
 
 
 def _is_id(found: Any) -> bool:

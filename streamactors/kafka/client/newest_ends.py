@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from streamactors.kafka.client.admin import Admin, EndView
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS
+from streamactors.kafka.client.end_views import EndView, views_of_ends
 from streamactors.kafka.errors import KafkaError, StaleAnswer
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -95,8 +95,7 @@ def newest_ends(
 def _ends(
     settings: ClientSettings, wanted: Sequence[TopicPartition], committed: bool, known: KnownEpochs
 ) -> dict[TopicPartition, PartitionEnd]:
-    with Admin(settings) as admin:
-        first = admin.views_of_ends(wanted, committed=committed)
+    first = views_of_ends(settings, wanted, committed=committed)
     views: dict[TopicPartition, dict[int, EndView]] = {key: {} for key in wanted}
     for broker, seen in _views_of_brokers(settings, first, committed):
         for key, view in seen.items():
@@ -123,8 +122,7 @@ def _views_of_brokers(
 
     def ask(broker: int) -> tuple[int, Mapping[TopicPartition, EndView]]:
         try:
-            with Admin(settings, only=addresses[broker]) as admin:
-                return broker, admin.views_of_ends(keys[broker], committed=committed, patient=False)
+            return broker, views_of_ends(settings, keys[broker], committed=committed, only=addresses[broker])
         except KafkaError as error:
             _log.debug("broker %d does not say where partitions end: %s", broker, error)
             return broker, {}
