@@ -52,7 +52,7 @@ def meta(**changes):
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (meta(), "belongs to application 'other'"),
+        (meta(), "belongs to group 'other', this task has"),
         (meta(format=9), "has format version 9, this version reads 1"),
         (b"\xc1 no msgpack", "is not what this package writes"),
     ],
@@ -127,3 +127,14 @@ def test_K_13_a_stage_that_blurs_marks_in_front_of_the_windows_is_refused(settin
     Source.from_iterable([]).map_async_unordered(4, lambda record: record).group_by_key().windowed_by(
         TimeWindows.of_size(10).with_grace(0)
     ).count().to_stream().run_with(Sink.ignore(), system).result(30)
+
+
+def test_a_group_whose_changelogs_could_not_be_named_is_refused_at_its_start(cluster, settings, system):
+    # the run failed seconds later, with the name of a changelog topic
+    cluster.create_topic("of-a-group-with-a-space", partitions=1)
+    source = Consumer.records(
+        settings.with_group_id("my app"), Subscriptions.topics("of-a-group-with-a-space"), key="string", until="end"
+    )
+    counts = source.group_by_key().count(name="counts").to_stream()
+    with pytest.raises(BuildError, match=r"the group 'my app' has ' '.*group_id='my-app', for example"):
+        counts.run_with(Sink.to_list(), system).result(30)

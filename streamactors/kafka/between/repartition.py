@@ -38,6 +38,7 @@ from streamactors.kafka.subscriptions import (
 )
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.stages.sinks.values import Ignore
+from streamactors.windows.definitions.names import topic_of
 from streamactors.windows.record import Record
 
 ABANDONED_AFTER_MS = 15_000
@@ -52,7 +53,7 @@ def repartitioned(
     `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
     rows. Otherwise, and when the stream is stopped before its end, reading stops at once and goes on there after a restart."""
     settings = input_.plan.settings
-    topic = f"{settings.group_id}-{node}-repartition"
+    topic = topic_of(f"key_by {node!r}", settings.group_id or "", node, "repartition")
     reading = replace(
         settings,
         group_id=topic,

@@ -35,6 +35,7 @@ from streamactors.kafka.transactions.transactional_stage import TransactionalSta
 from streamactors.stages.sinks.values import Ignore
 from streamactors.windows.definitions.blueprint import Intake, Semantics
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.names import checked_group
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.stream import TopologyStream
@@ -121,6 +122,8 @@ class KafkaTopics(TopologyTopics):
     def _outputs(self, idle_after: Duration | None) -> tuple[Source[Output, Control], Sink[Any, Any] | None]:
         """Return the Outputs of RESULT and None, or all Outputs and their sink where nothing goes to RESULT."""
         settings, topology = self._settings, self.topology
+        if self._intake.changelog and any(node.store is not None for node in topology.nodes):
+            checked_group("Consumer.topics", settings.group_id)
         internal = [topic for topic, source in topology.sources.items() if source.internal]
         if internal:
             settings = settings.with_property("isolation.level", "read_committed")

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.aggregator import Aggregator
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.names import checked_name, topic_of
 from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.definitions.windows import (
     SessionWindows,
@@ -163,8 +164,7 @@ class Blueprint:
             node = f"{kind}-{self.numbers:010d}"
             store = f"{kind}-store-{self.numbers + 1:010d}"
             return replace(self, numbers=self.numbers + 1 + stores), node, store
-        if not isinstance(name, str) or not name:
-            raise BuildError(f"{kind}: name is {name!r}; give a text that is not empty")
+        checked_name(kind, name)
         if name in self.nodes:
             raise BuildError(f"{kind}: the name {name!r} is used by another step; names must differ")
         return self, name, f"{name}-store"
@@ -213,7 +213,7 @@ class Blueprint:
 
 def changelog_topic(application: str, store: str) -> str:
     """Return the name of a store's changelog topic, as in Kafka Streams."""
-    return f"{application}-{store}-changelog"
+    return topic_of(f"the store {store!r}", application, store, "changelog")
 
 
 def windowing(windows: object, semantics: object, retention: Duration | None, late: Any) -> WindowingStep:

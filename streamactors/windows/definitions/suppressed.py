@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.names import checked_name
 
 
 class BufferPolicyError(BuildError, TypeError):
@@ -116,9 +117,7 @@ class Suppressed:
 
     def with_name(self, name: str) -> Suppressed:
         """Name the operator; its store is then `name`-store."""
-        if not isinstance(name, str) or not name:
-            raise BuildError(f"Suppressed: name is {name!r}; give a text that is not empty")
-        return replace(self, name=name)
+        return replace(self, name=checked_name("Suppressed", name))
 
     def with_early_results(self, every: Duration = 0) -> Suppressed:
         """Emit updates at once, too, with is_final=False: at most one per window and `every` (ms, a timedelta or a text) of stream time.

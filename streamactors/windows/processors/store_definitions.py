@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.names import checked_name
 
 _TOUCHES: Final = ("write", "read")
 
@@ -21,8 +22,7 @@ class StoreDefinition:
     kind = "store"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise BuildError(f"{type(self).__name__}: name is {self.name!r}; give a text that is not empty")
+        checked_name(type(self).__name__, self.name)
 
     @property
     def shape(self) -> str:

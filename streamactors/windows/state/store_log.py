@@ -20,7 +20,14 @@ FORMAT_VERSION: Final = 1
 META_KEY: Final = b"\x00meta"
 ENTRY: Final = b"\x01"
 """What the key of each entry begins with; the metadata has another key."""
-_FIELDS: Final = ("application", "partition", "partition count", "node", "definition")
+_WAYS_OUT: Final = {
+    "group": "run it in the group that has written it, or give this run a group_id of its own",
+    "partition": "the changelog topic holds entries of another partition; begin in another group, or with an empty changelog",
+    "partition count": "the number of partitions of the input has changed; begin in another group, or with an empty changelog",
+    "node": "the step had another name; give it that name back, or begin in another group, or with an empty changelog",
+    "definition": "the step computes something else now; give it another name=, or begin in another group, or with an empty changelog",
+}
+_FIELDS: Final = tuple(_WAYS_OUT)
 
 
 class Change(NamedTuple):
@@ -212,8 +219,7 @@ class StoreReader:
         for name, has, needs in zip(_FIELDS, fields[1:-1], wanted, strict=True):
             if has != needs:
                 raise RestoreError(
-                    f"changelog of {self.store} belongs to {name} {has!r}, this task has {needs!r}: "
-                    "use another application id, or begin with an empty changelog"
+                    f"changelog of {self.store} belongs to {name} {has!r}, this task has {needs!r}: {_WAYS_OUT[name]}"
                 )
         state = fields[-1]
         assert isinstance(state, dict)

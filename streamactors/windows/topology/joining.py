@@ -9,6 +9,7 @@ from streamactors.errors import BuildError
 from streamactors.stages.checks import WITHOUT_A_CALL, at_least, no_coroutine_function, positive
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.join_windows import JoinWindows
+from streamactors.windows.definitions.names import checked_topic
 from streamactors.windows.joins.stream_stream import JoinSpec
 from streamactors.windows.joins.table_table import How, TableJoin
 from streamactors.windows.topology.model import Node, SourceNode, Topology, above
@@ -66,6 +67,8 @@ def co_partition(topology: Topology, name: str, *nodes: Node) -> None:
 
 def round_trip(topology: Topology, topic: str, node: Node, *, needs_key: bool, counted: bool) -> SourceNode:
     """Send the rows of a node through an internal topic, and return the source of what comes back."""
+    if topology.prefix:
+        checked_topic(f"the repartition topic {topic!r}", topology.prefix.removesuffix("-"), topic)
     topic = topology.prefix + topic
     entry = RepartitionNode(topology.named(f"{topic}-sink", "sink"), topic, needs_key=needs_key, counted=counted)
     topology.add(entry, node)

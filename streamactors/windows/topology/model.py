@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
+from streamactors.windows.definitions.names import checked_name
 from streamactors.windows.operators.buffered import Buffered
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.processors.task_time import TaskTime
@@ -118,8 +119,8 @@ class Topology:
         if name is None:
             name = f"{kind}-{self._numbers:010d}"
             self._numbers += 1
-        elif not isinstance(name, str) or not name:
-            raise BuildError(f"{kind}: name is {name!r}; give a text that is not empty")
+        else:
+            checked_name(kind, name)
         if name in self._names:
             raise BuildError(f"{kind}: the name {name!r} is used by another step; names must differ")
         self._names.add(name)

@@ -159,7 +159,7 @@ def test_a_disk_of_another_computation_is_refused(tmp_path: Path, memory: Memory
     other.restored(IDENTITY, (), DiskStores(disk, lambda: TINY))  # another store: nothing of it is there yet
     disk.close()
     disk = TaskDisk(Rocks(tmp_path, memory), factory_of("sums")().stores)
-    with pytest.raises(RestoreError, match="belongs to application 'disk', this task has 'other'"):
+    with pytest.raises(RestoreError, match="belongs to group 'disk', this task has 'other'"):
         factory_of("sums").restored(TaskIdentity("other", 0, 1), (), DiskStores(disk, lambda: TINY))
     disk.close()
 
