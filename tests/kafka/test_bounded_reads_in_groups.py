@@ -19,6 +19,37 @@ def cooperative(settings):
     return replace(settings, properties={**settings.properties, **assignor})
 
 
+@pytest.mark.parametrize("group", [True, False])
+def test_a_read_until_the_end_that_begins_at_the_end_says_so(settings, system, topic_with, caplog, group):
+    """A new group with the default auto_offset_reset read 0 of 20,008 records in silence."""
+    topic = topic_with(f"begins-at-its-end-{group}", [b"1", b"2", b"3"], partitions=2)
+    latest = settings.with_auto_offset_reset("latest").with_group_id(settings.group_id if group else None)
+    assert read_to_the_end(latest, topic, system) == []
+    (said,) = [record.getMessage() for record in caplog.records if "begins at the end" in record.getMessage()]
+    who = f"group {settings.group_id}" if group else "a consumer without a group"
+    assert said.startswith(f"{who} has no committed offset of {topic}-0, {topic}-1, and auto_offset_reset is 'latest'")
+    assert "has none of the 3 records that are there; auto_offset_reset='earliest' reads them" in said
+
+
+def test_a_read_until_the_end_that_loses_nothing_says_nothing(settings, system, topic_with, caplog):
+    topic = topic_with("is-read-whole", [b"1", b"2"])
+    assert len(read_to_the_end(settings, topic, system)) == 2
+    assert read_to_the_end(settings.with_auto_offset_reset("latest"), topic, system) == [], "all were committed"
+    empty = topic_with("has-nothing", [])
+    assert read_to_the_end(settings.with_auto_offset_reset("latest"), empty, system) == []
+    assert "begins at the end" not in caplog.text
+
+
+def read_to_the_end(settings, topic, system):
+    """Return the values that a bounded read of a topic gives; one without a group is assigned its partitions."""
+    if settings.group_id:
+        source = Consumer.source(settings, Subscriptions.topics(topic), until="end")
+    else:
+        source = Consumer.plain_source(settings, Subscriptions.assignment((topic, 0), (topic, 1)), until="end")
+    source = source.map(lambda record: record.value)
+    return source.run_with(Sink.to_list(), system).result(30)
+
+
 def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, system, topic_with, monkeypatch):
     monkeypatch.setattr(ending, "AFTER_FAILURE_MS", 2_000)  # so long it is a member
     # The former instance was still a member. The next one got no partition, took that for the end, and the stream succeeded without the rest.

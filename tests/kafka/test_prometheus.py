@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from streamactors import Keep, Sink
-from streamactors.kafka import Consumer, Subscriptions
+from streamactors.kafka import Admin, Consumer, Subscriptions
 from streamactors.kafka.control import RUNNING
 from streamactors.kafka.prometheus import COLLECTOR
+from streamactors.kafka.subscriptions import TopicPartition
 
 
 def shown() -> str:
@@ -31,6 +33,23 @@ def test_a_scrape_shows_each_running_consumer_with_graph_group_topic_and_lag(set
     control.stop()
     control.is_shutdown.result(30)
     assert "my-graph" not in shown()
+
+
+@pytest.mark.parametrize("committed_at", [None, 4])
+def test_a_stream_that_has_never_taken_a_record_has_a_lag(settings, system, topic_with, wait_for, committed_at):
+    """The alert of docs/production.md had no series to look at: a stream whose sink hangs from its start has delivered nothing."""
+    topic = topic_with(f"hanging-{committed_at}", [b"x"] * 10)
+    quick = settings.with_property("statistics.interval.ms", 100)
+    if committed_at is not None:
+        with Admin(settings) as admin:
+            admin.commit(settings.group_id, {TopicPartition(topic, 0): committed_at})
+    control, _ = Consumer.source(quick, Subscriptions.topics(topic)).to_mat(Sink.never(), Keep.both).run(system)
+    name = (
+        f'streamactors_kafka_lag{{graph="Consumer.source",group="{settings.group_id}",partition="0",topic="{topic}"}}'
+    )
+    wait_for(lambda: f"{name} {10 - (committed_at or 0)}.0" in shown())
+    control.shutdown()
+    control.is_shutdown.result(30)
 
 
 def test_a_graph_without_a_name_goes_by_its_source(settings, system, topic_with, wait_for):

@@ -75,7 +75,11 @@ def describe(bootstrap: str, group: str, as_json: bool) -> None:
         return
     members = f"{len(found.members)} member{'' if len(found.members) == 1 else 's'}"
     behind = sum(row.lag or 0 for row in lag)
-    click.echo(f"{group}: {found.state}, {members}, assignor {found.assignor or '-'}, {behind} records behind")
+    begun = [row for row in lag if row.committed is None and row.lag]
+    of_them = (
+        f", {sum(row.lag or 0 for row in begun)} of them in partitions without a committed offset" if begun else ""
+    )
+    click.echo(f"{group}: {found.state}, {members}, assignor {found.assignor or '-'}, {behind} records behind{of_them}")
     if lag:
         cells = [tuple("-" if cell is None else cell for cell in row) for row in lag]
         print_table(("topic", "partition", "committed", "end", "lag", "client", "host"), cells)
@@ -125,17 +129,29 @@ def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: 
 
 
 def lag_of(admin: Admin, group: Group) -> list[Lag]:
-    """Return every partition that the group has committed or owns, with the number of records left to read."""
-    from streamactors.kafka.client.admin import LATEST
+    """Return every partition of the topics that the group has committed or owns, with the number of records left to read.
+
+    All records of a partition without a committed offset are left; `auto_offset_reset` decides whether they are read."""
+    from streamactors.kafka.client.admin import EARLIEST, LATEST
+    from streamactors.kafka.subscriptions import TopicPartition
 
     committed = admin.committed(group.group)
     owners = {key: member for member in group.members for key in member.partitions}
-    keys = sorted({*committed, *owners})
+    topics = {key.topic for key in (*committed, *owners)}
+    counted = {
+        TopicPartition(topic.name, number)
+        for topic in admin.topics()
+        if topic.name in topics
+        for number in range(topic.partitions)
+    }
+    keys = sorted({*committed, *owners, *counted})
     ends = admin.offsets(dict.fromkeys(keys, LATEST), unknown_ok=True)
+    begins = admin.offsets(dict.fromkeys((key for key in keys if key not in committed), EARLIEST), unknown_ok=True)
     rows = []
     for key in keys:
         at, end, owner = committed.get(key), ends.get(key), owners.get(key)
-        left = None if at is None or end is None else max(end - at, 0)
+        begin = begins.get(key) if at is None else at
+        left = None if begin is None or end is None else max(end - begin, 0)
         rows.append(Lag(*key, at, end, left, owner and owner.client_id, owner and owner.host))
     return rows
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from streamactors.kafka.client.connection import ck
+from streamactors.kafka.client.connection import NO_TOPIC, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED
 from streamactors.kafka.client.error_codes import NOT_A_MEMBER, RETRIABLE_COMMIT
 from streamactors.kafka.errors import CommitFailed
@@ -31,6 +31,8 @@ class CommitCalls:
         self._pending: list[tuple[dict[TopicPartition, int], Heard]] = []  # in the order of their requests
         self.of_member = False
         """True for a consumer that has joined its group: when the group removes it, another try finds nothing to commit."""
+        self.of_pattern = False
+        """True for a consumer of a pattern's topics: offsets of a topic that is gone are dropped with it."""
 
     def begin(self, client: Any, offsets: Offsets, texts: Mapping[TopicPartition, str], heard: Heard) -> None:
         """Send a request to commit; `heard` is called inside a poll."""
@@ -52,7 +54,11 @@ class CommitCalls:
         if pending is not None:
             self._pending.remove(pending)
             offsets, heard = pending
-            heard(self._judged(error, offsets) if error is not None else self._judged_each(answers))
+            heard(
+                self._judged_each(answers)
+                if error is None or self._names_what_is_gone(answers)
+                else self._judged(error, offsets)
+            )
 
     def wait(self, client: Any, offsets: Offsets) -> bool:
         """Commit and wait for the answer. Raises CommitFailed."""
@@ -60,14 +66,24 @@ class CommitCalls:
         try:
             outcome = self._judged_each(client.commit(offsets=told, asynchronous=False))
         except ck.KafkaException as error:
-            outcome = self._judged(error.args[0], offsets)
+            gone = self.of_pattern and error.args[0].code() in NO_TOPIC
+            outcome = (
+                False if gone else self._judged(error.args[0], offsets)
+            )  # without it, when the partition is revoked
         if isinstance(outcome, CommitFailed):
             raise outcome
         return outcome
 
+    def _names_what_is_gone(self, answers: Any) -> bool:
+        """Return whether the answers name topics of a pattern that are gone: librdkafka makes the last error that of the whole request."""
+        return any(map(self._is_gone, answers))
+
+    def _is_gone(self, answer: Any) -> bool:
+        return self.of_pattern and answer.error is not None and answer.error.code() in NO_TOPIC
+
     def _judged_each(self, answers: Any) -> bool | CommitFailed:
         for answer in answers:
-            if answer.error is not None:
+            if answer.error is not None and not self._is_gone(answer):
                 return self._judged(answer.error, {TopicPartition(answer.topic, answer.partition): answer.offset})
         return True
 

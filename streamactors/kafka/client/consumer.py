@@ -9,17 +9,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from functools import partial
 from typing import Any
 
 from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.closed_consumer import ClosedConsumer
 from streamactors.kafka.client.commit_calls import CommitCalls, Heard
-from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.connection import NO_TOPIC, REQUEST_TIMEOUT_MS, Connection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
 from streamactors.kafka.client.error_codes import PASSING, RETRIABLE_SEEK
 from streamactors.kafka.client.newest_ends import PartitionEnd, newest_ends
-from streamactors.kafka.client.runs import NOTHING, PollResult, RecordRun, wrapped
-from streamactors.kafka.client.statistics import Received, received_of, sees_broker, unknown_partitions
+from streamactors.kafka.client.partition_watch import PartitionWatch
+from streamactors.kafka.client.runs import NOTHING, PollResult, run_of, runs_of, wrapped
+from streamactors.kafka.client.statistics import Received, received_of, sees_broker
+from streamactors.kafka.client.unassigned import Unassigned
 from streamactors.kafka.errors import ConsumerFailed, NoBroker, OffsetsGone, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -31,9 +34,6 @@ STATISTICS_MS = 5_000
 LEAVING_S = 0.5
 """How long a member without partitions waits until it has left its group, before its client is closed."""
 _LEAVING_POLL_S = 0.01
-
-RECORD_OVERHEAD = 64
-"""Bytes of a record beside its key and value, for the estimate of a run's size."""
 
 
 class StreamConsumer:
@@ -49,8 +49,10 @@ class StreamConsumer:
         self._given = 0
         self._gone_s = 0.0  # for how long no broker has been seen
         self._statistics: tuple[str, int] | None = None
-        self._unknown: set[TopicPartition] = set()
-        self._lost: set[TopicPartition] = set()
+        self._watch = PartitionWatch()
+        self._unassigned = Unassigned(settings)
+        self._pattern = False
+        self._told_gone: set[str] = set()
         properties = settings.client_properties()
         properties.setdefault("statistics.interval.ms", STATISTICS_MS)
         self._users_statistics = properties.get("stats_cb")
@@ -66,15 +68,14 @@ class StreamConsumer:
         self._gone_s = self._connection.look_for_broker(seen=sees_broker(text))
         if self._users_statistics is not None:
             self._users_statistics(text)
-        unknown = unknown_partitions(text)
-        self._lost = unknown & self._unknown  # twice in a row: a broker that starts may not know its topics yet
-        self._unknown = unknown
+        self._watch.look(text)
 
     # ── before it starts ──────────────────────────────────────────────────────────────────────────────────────────
 
     def preflight(self, topics: Iterable[str], partitions: Iterable[TopicPartition] = ()) -> None:
         """Raise NoBroker or TopicNotFound unless the broker answers and has the topics and partitions."""
         known = self._connection.known_topics(self._client)
+        self._watch.known({name: len(topic.partitions) for name, topic in known.items()})
         for topic in topics:
             self._topics.add(topic)
             if topic not in known:
@@ -119,14 +120,41 @@ class StreamConsumer:
 
             return called
 
-        add, remove = self._assigned.update, self._assigned.difference_update
+        def add(keys: list[TopicPartition]) -> None:
+            self._assigned.update(keys)
+            self._watch.assigned()
+
+        remove = self._assigned.difference_update
+        listeners = {
+            "on_assign": counted(on_assign, add),
+            "on_revoke": counted(on_revoke, remove),
+            "on_lost": counted(on_lost, remove),
+        }
         self._is_member = self._commits.of_member = True
-        self._client.subscribe(
-            list(names),
-            on_assign=counted(on_assign, add),
-            on_revoke=counted(on_revoke, remove),
-            on_lost=counted(on_lost, remove),
+        self._pattern = self._commits.of_pattern = any(name.startswith("^") for name in names)
+        self._join: Callable[[], Any] = partial(self._client.subscribe, list(names), **listeners)
+        self._join()
+
+    def _join_again(self, unassigned: list[TopicPartition]) -> None:
+        """Leave the group and join it again, so that it assigns all partitions."""
+        servers, group, named = (
+            self._settings.bootstrap_servers,
+            self._settings.group_id,
+            ", ".join(map(str, unassigned)),
         )
+        _log.info("%s: no member of group %s reads %s; it leaves and joins again", servers, group, named)
+        self._client.unsubscribe()
+        self._join()
+
+    def _tell_gone(self, gone: set[str]) -> None:
+        """Leave out partitions of a pattern that are gone; for others raise OffsetsGone."""
+        if not self._pattern:
+            named = ", ".join(sorted(gone))
+            raise OffsetsGone(f"{named}: the partition does not exist any more; its topic was deleted, or created anew")
+        if new := gone - self._told_gone:
+            self._told_gone |= new
+            way = "does not exist any more; the stream continues with the other topics of its pattern"
+            _log.warning("%s: %s %s", self._settings.bootstrap_servers, ", ".join(sorted(new)), way)
 
     def assign(self, starts: Mapping[TopicPartition, int | None]) -> None:
         """Read these partitions, each from its offset; None: from the committed one."""
@@ -214,7 +242,7 @@ class StreamConsumer:
         """Return what was received from the broker; nothing before the first statistics."""
         if self._statistics is None:
             return Received()
-        return received_of(*self._statistics)
+        return received_of(*self._statistics, earliest=self._settings.auto_offset_reset == "earliest")
 
     def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets that will be read next, for partitions whose position is known."""
@@ -236,9 +264,14 @@ class StreamConsumer:
                 f"no broker at {self._settings.bootstrap_servers} for {self._gone_s:.1f} s, longer than outage_timeout_ms={limit_ms} "
                 f"({self._connection.complaint})"
             )
-        if self._lost:
-            gone = ", ".join(map(str, sorted(self._lost)))
-            raise OffsetsGone(f"{gone}: the partition does not exist any more; its topic was deleted, or created anew")
+        watch = self._watch
+        if watch.gone:
+            self._tell_gone(set(map(str, watch.gone)))
+        if watch.grown:
+            self._unassigned.ask(watch.grown)
+            watch.grown = {}
+        if unassigned := self._unassigned.take():
+            self._join_again(unassigned)
         client = self._client
         before = self._assignments
         messages = client.consume(limit, 0)  # under load records are ready, and this is the only call
@@ -256,8 +289,8 @@ class StreamConsumer:
         if len(self._assigned) == 1 and self._assignments == before:
             (key,) = self._assigned  # every record belongs to the only assigned partition
             if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
-                return PollResult([_run(key, messages)], ends)
-        return PollResult(_runs(messages), ends)
+                return PollResult([run_of(key, messages)], ends)
+        return PollResult(runs_of(messages), ends)
 
     def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
         records = []
@@ -269,6 +302,8 @@ class StreamConsumer:
                 ends.append((TopicPartition(message.topic(), message.partition()), message.offset()))
             elif error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED and not self._settings.group_id:
                 pass  # of the group that librdkafka wants to be named: without a group none is needed
+            elif self._pattern and error.code() in NO_TOPIC:
+                self._tell_gone({message.topic()})
             elif error.code() in PASSING or (error.retriable() and not error.fatal()):
                 _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
             else:
@@ -330,7 +365,7 @@ class StreamConsumer:
         """Leave the group and the broker; later calls raise ConsumerFailed. Idempotent."""
         # This object and its callbacks in librdkafka's client refer to each other. The collector would free them late, and a process
         # cannot have more than about 1,000 clients that are not freed.
-        client, self._client = self._client, _ClosedConsumer(self._settings.bootstrap_servers)
+        client, self._client = self._client, ClosedConsumer(self._settings.bootstrap_servers)
         try:
             self._leave(client)
         finally:
@@ -352,40 +387,5 @@ class StreamConsumer:
             client.poll(_LEAVING_POLL_S)  # serves what is left of a rebalance
 
 
-class _ClosedConsumer:
-    """Replaces the client of a closed consumer."""
-
-    def __init__(self, bootstrap_servers: str) -> None:
-        self._servers = bootstrap_servers
-
-    def close(self) -> None:
-        """It is closed."""
-
-    def __getattr__(self, _: str) -> Any:
-        raise ConsumerFailed(f"the consumer of {self._servers} is closed")
-
-
 def _partitions(offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, int | None]) -> list[Any]:
     return [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in offsets.items()]
-
-
-def _runs(messages: list[Any]) -> list[RecordRun]:
-    """Split the messages of one poll into runs, in order."""
-    partitions = list(map(ck.Message.partition, messages))
-    topics = list(map(ck.Message.topic, messages))
-    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
-        return [_run(TopicPartition(topics[0], partitions[0]), messages)]
-    runs = []
-    position = 0
-    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
-        n = sum(1 for _ in group)
-        runs.append(_run(TopicPartition(topic, partition), messages[position : position + n]))
-        position += n
-    return runs
-
-
-def _run(key: TopicPartition, messages: list[Any]) -> RecordRun:
-    """Return the run of messages of one partition."""
-    first, last = messages[0], messages[-1]
-    each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
-    return RecordRun(key, messages, each * len(messages), last.offset() + 1)

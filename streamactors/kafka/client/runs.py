@@ -5,12 +5,15 @@ Owner: the reader of the poll. Every function iterates in C, because one Python 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from streamactors.kafka.client.connection import ck
 from streamactors.kafka.record import ConsumerRecord, wrap
 from streamactors.kafka.subscriptions import TopicPartition
 
+RECORD_OVERHEAD = 64
+"""Bytes of a record beside its key and value, for the estimate of a run's size."""
 _KEY: Any = ck.Message.key
 _VALUE: Any = ck.Message.value
 
@@ -69,3 +72,25 @@ def made_message(
 def offsets_of(messages: Iterable[Any]) -> list[int]:
     """Return the offsets of librdkafka's messages."""
     return list(map(ck.Message.offset, messages))
+
+
+def runs_of(messages: list[Any]) -> list[RecordRun]:
+    """Split the messages of one poll into runs, in order."""
+    partitions = list(map(ck.Message.partition, messages))
+    topics = list(map(ck.Message.topic, messages))
+    if partitions.count(partitions[0]) == len(partitions) and topics.count(topics[0]) == len(topics):
+        return [run_of(TopicPartition(topics[0], partitions[0]), messages)]
+    runs = []
+    position = 0
+    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
+        n = sum(1 for _ in group)
+        runs.append(run_of(TopicPartition(topic, partition), messages[position : position + n]))
+        position += n
+    return runs
+
+
+def run_of(key: TopicPartition, messages: list[Any]) -> RecordRun:
+    """Return the run of messages of one partition."""
+    first, last = messages[0], messages[-1]
+    each = (len(first) + len(last)) // 2 + RECORD_OVERHEAD
+    return RecordRun(key, messages, each * len(messages), last.offset() + 1)

@@ -9,13 +9,17 @@ Owner: the consumer actor."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
+from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.group_end import GroupEnd, ReadInRun, assigns_step_by_step
 from streamactors.kafka.reading.shared import Shared
-from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
+from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
 
 
 class BoundedRead:
@@ -29,12 +33,38 @@ class BoundedRead:
         self._group = GroupEnd(shared, subscription, self._in_run)
         self._ended_feeds: set[Feed] = set()
         self._end_told = False
+        self._told_of_latest = False
         self._assigned = False  # the group has assigned partitions: having none then means that all are read
 
     def ends_of(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where new assignments end; nothing for a read without an end."""
         client = self._shared.client
-        return client.stable_ends(keys) if self._shared.until_end and client is not None else {}
+        if not self._shared.until_end or client is None:
+            return {}
+        ends = client.stable_ends(keys)
+        self._tell_of_latest(client, ends)
+        return ends
+
+    def _tell_of_latest(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> None:
+        """Warn of partitions that begin at their end, so that a read until the end has no record of them."""
+        settings, subscription = self._shared.settings, self._subscription
+        if settings.auto_offset_reset != "latest" or self._told_of_latest:
+            return
+        begun: set[TopicPartition] = set()
+        if isinstance(subscription, ManualSubscription):
+            begun.update(subscription.offsets, subscription.times_ms)
+        wanted = [key for key in ends if key not in begun]
+        committed = client.committed(wanted) if settings.group_id and wanted else {}
+        unread = {key: ends[key] - low for key, (low, _) in client.watermarks(set(wanted) - committed.keys()).items()}
+        if any(unread.values()):
+            self._told_of_latest = True
+            _log.warning(
+                "%s has no committed offset of %s, and auto_offset_reset is 'latest': this read until the end begins at the end, and has none of "
+                "the %d records that are there; auto_offset_reset='earliest' reads them",
+                f"group {settings.group_id}" if settings.group_id else "a consumer without a group",
+                ", ".join(str(key) for key, count in sorted(unread.items())[:5] if count),
+                sum(unread.values()),
+            )
 
     def begin_at_end(self) -> None:
         """Make the read a bounded one: it ends where the partitions end now."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from streamactors.kafka.client.statistics import Received
+from streamactors.kafka.client.statistics import Bounds, Received
 from streamactors.kafka.reading.consumer_state import ConsumerState, Counts
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.offset_tracker import PartitionProgress
@@ -28,7 +28,7 @@ def snapshot(
 ) -> dict[str, Any]:
     """Return the snapshot. `ends`: the offsets behind the last records, where they are known."""
     partitions = {
-        str(key): _partition(state, partition, tracked.get(key), ends.get(key))
+        str(key): _partition(state, partition, tracked.get(key), ends.get(key), received.bounds.get(key))
         for key, partition in list(state.partitions.items())  # another thread may look while the actor changes them
     }
     return _of(partitions, sum(state.demand.values()), state.counts, received, committed)
@@ -59,12 +59,19 @@ def _of(
 
 
 def _partition(
-    state: ConsumerState, partition: AssignedPartition, progress: PartitionProgress | None, end: int | None
+    state: ConsumerState,
+    partition: AssignedPartition,
+    progress: PartitionProgress | None,
+    end: int | None,
+    bounds: Bounds | None,
 ) -> dict[str, Any]:
     key = partition.key
-    position = partition.position
+    position = begin = partition.position
     if end is None and partition.at_end:
         end = partition.fetched
+    if bounds is not None:  # nothing has been delivered yet, perhaps for a reason that somebody must hear of
+        begin = bounds.begin if begin is None else begin
+        end = bounds.end if end is None else end
     return {
         "assigned": True,
         "epoch": partition.epoch,
@@ -77,7 +84,7 @@ def _partition(
         "position": position,
         "fetched": partition.fetched,
         "at_end": partition.at_end,
-        "lag": max(0, end - position) if end is not None and position is not None else None,
+        "lag": max(0, end - begin) if end is not None and begin is not None else None,
         "done": progress.done if progress else None,
         "committed": progress.committed if progress else None,
         "in_flight": progress.records_in_flight if progress else None,

@@ -78,6 +78,8 @@ class ChangelogTopics:
         self._of_run = of_run or topics.values
         self._created_with = created_with or {}
         self._cancelled = threading.Event()
+        self.never_written: set[int] = set()
+        """Partitions of the last `read` or `follow` whose changelogs have never had an entry."""
 
     def cancel(self) -> None:
         """End the current `read`; any thread."""
@@ -98,7 +100,7 @@ class ChangelogTopics:
             numbers = sorted({key.partition for key in inputs})
             found = {number: NewestEntries() for number in numbers}
             keys = self._keys(numbers)
-            ends = _newest_ends(client, keys)
+            ends = self._ends(client, keys)
             with collector_paused():
                 self._read(client, _offsets(ends), dict.fromkeys(keys, BEGINNING), ToMemory(found), _ids(ends))
             return partitions, found
@@ -121,7 +123,7 @@ class ChangelogTopics:
             known = client.topics()
             partitions = self._partitions({key.topic: known.get(key.topic, 0) for key in inputs})
             self._prepare(client, known, partitions)
-            ends = _newest_ends(client, self._keys(sorted(disks)))
+            ends = self._ends(client, self._keys(sorted(disks)))
             begins = places_of(self.settings, disks, self._stores, ends)
             self._read(client, _offsets(ends), begins, ToDisks(disks), _ids(ends))
             return partitions, _offsets(ends)
@@ -146,6 +148,12 @@ class ChangelogTopics:
 
     def _keys(self, numbers: Iterable[int]) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in self._topics.values() for number in numbers]
+
+    def _ends(self, client: StreamConsumer, keys: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionEnd]:
+        ends = _newest_ends(client, keys)
+        written = {key.partition for key, end in ends.items() if end.offset}
+        self.never_written = {key.partition for key in keys} - written
+        return ends
 
     def _partitions(self, counts: Mapping[str, int]) -> int:
         if not self._topics:  # no state: the tasks of topics with different numbers have nothing in common

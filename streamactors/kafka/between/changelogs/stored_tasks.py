@@ -81,10 +81,11 @@ class StoredTasks:
 
     def restore(self, partitions: Sequence[TopicPartition]) -> dict[int, WindowTask]:
         """Read the entries of these partitions and return their tasks. Raises RestoreError, StateError, KafkaError."""
-        self._check_owner(partitions)
+        committed = self._committed(partitions)
         folder = self._folder
         if folder is None:
             count, found = self._reader.read(partitions)
+            self._tell_of_lost_state(committed)
             return {
                 number: self._tasks.restored(TaskIdentity(self._application, number, count), changes)
                 for number, changes in found.items()
@@ -97,6 +98,7 @@ class StoredTasks:
             self._disks[number] = folder.open(self._stores, number, time_first)
         numbers = {key.partition for key in partitions}
         count, ends = self._reader.follow(partitions, {number: self._disks[number] for number in numbers})
+        self._tell_of_lost_state(committed)
         self._ends.update(ends)
         self._marked -= ends.keys()
         for key in ends:
@@ -109,8 +111,26 @@ class StoredTasks:
             for number in sorted(numbers)
         }
 
-    def _check_owner(self, partitions: Sequence[TopicPartition]) -> None:
-        """Raise RestoreError if a query on Spark's executors has brought the group to where it is: the changelogs are older than that."""
+    def _tell_of_lost_state(self, committed: Mapping[TopicPartition, int]) -> None:
+        """Warn of partitions of which the group has committed rows and no store has ever had an entry: their state begins anew."""
+        begun = sorted(
+            key for key, position in committed.items() if position and key.partition in self._reader.never_written
+        )
+        if begun:
+            _log.warning(
+                "%s: state begins empty although rows were committed before it: %s, and the changelogs %s have never had an entry. If a changelog "
+                "was deleted, or these steps are new, stop all members, have the rows read again (streamactors groups reset-offsets %s --topic %s "
+                "--to earliest), and start them",
+                self._application,
+                ", ".join(f"{key}@{committed[key]}" for key in begun[:5]),
+                ", ".join(self._topics.values()),
+                self._application,
+                begun[0].topic,
+            )
+
+    def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the group's positions. Raises RestoreError if a query on Spark's executors has brought the group there: the changelogs are
+        older than that."""
         settings = self._settings
         with Admin(settings) as admin:
             committed = admin.committed_with_metadata(settings.group_id or "", partitions)
@@ -121,6 +141,7 @@ class StoredTasks:
                     f"{note.removeprefix(ON_EXECUTORS)}, not in the changelogs; carry it back first, by SparkExecutors(…).carry_back(graph), or "
                     "run the graph there"
                 )
+        return {key: position for key, (position, _) in committed.items()}
 
     def _share(self) -> int:
         assert self._folder is not None

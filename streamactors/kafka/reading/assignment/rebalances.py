@@ -14,6 +14,7 @@ from streamactors.engine.marks.marks import next_epoch
 from streamactors.kafka.client.runs import RecordRun
 from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
 from streamactors.kafka.reading.assignment.reset_guard import AGAIN_AFTER_MS, ResetGuard
+from streamactors.kafka.reading.assignment.waiting_member import WaitingMember
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
 from streamactors.kafka.reading.delivery import AssignedPartition
@@ -23,11 +24,6 @@ from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 
 _log = logging.getLogger("streamactors.kafka")
-
-WAITING_MS = 5_000
-"""How long a new member waits for its partitions without a word. Apache Kafka holds back the first rebalance of a group for 3 s."""
-SESSION_MS = 45_000
-"""librdkafka's default of session.timeout.ms."""
 
 FeedOf = Callable[[TopicPartition, int], Feed]
 """Returns the feed of an assignment: its partition and epoch."""
@@ -80,30 +76,15 @@ class Rebalances:
         self.membership = Membership(shared)
         self.joined = False
         """Whether the consumer has had its first assignment."""
-        self._waiting: Any = None
+        self._waiting = WaitingMember(shared, lambda: self.joined)
 
     def begin(self) -> None:
         """The consumer has subscribed: it says so if its group gives nothing out for long."""
-        self._waiting = self._shared.call_later(WAITING_MS, self._say_what_is_waited_for)
+        self._waiting.begin()
 
     def cancel(self) -> None:
         """The consumer is closed."""
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-    def _say_what_is_waited_for(self) -> None:  # any thread
-        shared = self._shared
-        if self.joined or shared.client is None or shared.stopping:
-            return
-        session_ms = int(shared.settings.client_properties().get("session.timeout.ms", SESSION_MS))
-        _log.warning(
-            "group %s: no partitions after %g s. The group waits for a member that does not answer, such as a killed process: until "
-            "that member's session times out (%g s here, session.timeout.ms) or its last poll is max.poll.interval.ms old. With "
-            "group.instance.id a restarted process takes its own place at once",
-            shared.settings.group_id,
-            WAITING_MS / 1_000,
-            session_ms / 1_000,
-        )
+        self._waiting.cancel()
 
     def on_assigned(self, keys: list[TopicPartition]) -> None:
         shared = self._shared
