@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -134,7 +135,7 @@ def test_many_threads_lose_and_repeat_nothing(actor_system):
 
 
 def test_an_offer_waits_for_room(actor_system):
-    queue, sink = backpressured(actor_system, 1)
+    queue, sink = backpressured(actor_system, 1, offers=1)
     sink.ensure_subscription()
     assert queue.offer("a").result(5) is ENQUEUED
     waiting = queue.offer("b")
@@ -145,6 +146,38 @@ def test_an_offer_waits_for_room(actor_system):
     assert waiting.result(5) is ENQUEUED
     queue.complete()
     sink.request(2).expect_next("b").expect_complete()
+
+
+def test_concurrent_offers_wait_in_their_order_unless_the_user_bounds_them(actor_system):
+    # A web server that awaits an offer per request failed the second request that came meanwhile
+    for make in (lambda: Source.queue_with_backpressure(4), lambda: Source.queue(4, "backpressure")):
+
+        async def requests(make=make):
+            queue, sink = make().to_mat(TestSink.probe(), Keep.both).run(actor_system)
+
+            async def post(n):
+                return await queue.offer(n)
+
+            posts = [asyncio.ensure_future(post(n)) for n in range(60)]
+            await asyncio.sleep(0)
+            sink.request(60)
+            assert await asyncio.gather(*posts) == [ENQUEUED] * 60
+            queue.complete()
+            sink.expect_next_n(list(range(60)))
+            sink.expect_complete()
+
+        asyncio.run(requests())
+
+
+def test_offers_that_wait_are_bounded_though_the_user_sets_no_bound(actor_system):
+    queue, sink = Source.queue_with_backpressure(2).to_mat(TestSink.probe(), Keep.both).run(actor_system)
+    sink.ensure_subscription()
+    offers = [queue.offer(n) for n in range(2 + 1_024 + 1)]
+    assert [offer.done() for offer in offers].count(False) == 1_024
+    with pytest.raises(BufferOverflow, match="1024 offers wait for room in the queue already; await an offer"):
+        offers[-1].result(5)
+    sink.cancel()
+    assert [offer.result(5) for offer in offers[2:-1]] == [QUEUE_CLOSED] * 1_024
 
 
 def test_completion_lets_the_waiting_offers_in_and_failure_refuses_them(actor_system):

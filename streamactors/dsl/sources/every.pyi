@@ -24,7 +24,7 @@ from streamactors.stages.framing.server_sent_events import LONGEST_EVENT, Server
 from streamactors.stages.network.http_events import RECONNECT
 from streamactors.stages.rate.strategies import Overflow
 from streamactors.stages.sources.deferred import MaybeHandle
-from streamactors.stages.sources.queue import BoundedSourceQueue, SourceQueueWithBackpressure
+from streamactors.stages.sources.queue import MOST_OFFERS, BoundedSourceQueue, SourceQueueWithBackpressure
 from streamactors.stages.sources.tick import Cancellable
 
 class SourceConstructors:
@@ -230,15 +230,16 @@ class SourceConstructors:
     @overload
     @classmethod
     def queue(
-        cls, size: int, overflow: Literal["backpressure"], max_concurrent_offers: int = 1
+        cls, size: int, overflow: Literal["backpressure"], max_concurrent_offers: int = MOST_OFFERS
     ) -> Source[Element, SourceQueueWithBackpressure[Element]]: ...
     @classmethod
     def queue_with_backpressure(
-        cls, size: int, max_concurrent_offers: int = 1
+        cls, size: int, max_concurrent_offers: int = MOST_OFFERS
     ) -> Source[Element, SourceQueueWithBackpressure[Element]]:
-        """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x;
-        it fails with BufferOverflow when `max_concurrent_offers` others wait.
+        """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x.
 
+        Offers from several coroutines or threads wait in their order, at most `max_concurrent_offers` of them (1,024 unless set otherwise); one
+        more fails with BufferOverflow. The queue so holds at most `size` + `max_concurrent_offers` elements.
         Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
         Fails when: `fail(error)` is called.
         """

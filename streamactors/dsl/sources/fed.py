@@ -14,6 +14,7 @@ from streamactors.stages.network.http_events import RECONNECT, ServerSentEvents
 from streamactors.stages.rate.strategies import Overflow, OverflowStrategy, checked_strategy
 from streamactors.stages.sources.actor_ref import ActorRefSource, ActorRefSourceWithBackpressure
 from streamactors.stages.sources.queue import (
+    MOST_OFFERS,
     BackpressureQueue,
     BoundedQueue,
     BoundedSourceQueue,
@@ -37,11 +38,11 @@ class FedSources(Constructors):
     @overload
     @classmethod
     def queue(
-        cls, size: int, overflow: Literal["backpressure"], max_concurrent_offers: int = 1
+        cls, size: int, overflow: Literal["backpressure"], max_concurrent_offers: int = MOST_OFFERS
     ) -> Source[T, SourceQueueWithBackpressure[T]]: ...
 
     @classmethod
-    def queue(cls, size: int, overflow: Any = None, max_concurrent_offers: int = 1) -> Source[Any, Any]:
+    def queue(cls, size: int, overflow: Any = None, max_concurrent_offers: int = MOST_OFFERS) -> Source[Any, Any]:
         if overflow == OverflowStrategy.backpressure:
             return cls.queue_with_backpressure(size, max_concurrent_offers)
         if overflow is None:
@@ -50,7 +51,7 @@ class FedSources(Constructors):
 
     @classmethod
     def queue_with_backpressure(
-        cls, size: int, max_concurrent_offers: int = 1
+        cls, size: int, max_concurrent_offers: int = MOST_OFFERS
     ) -> Source[T, SourceQueueWithBackpressure[T]]:
         return cls._of(BackpressureQueue(size, max_concurrent_offers))
 

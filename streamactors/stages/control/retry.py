@@ -19,6 +19,7 @@ from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import BuildError, StreamError
 from streamactors.stages.bases.inner import part_module
 from streamactors.stages.checks import plain_function
+from streamactors.stages.control.one_at_a_time import warn_of_lost_parallelism
 from streamactors.stages.control.restart_settings import RestartSettings
 
 _NOTHING: Any = object()
@@ -46,6 +47,7 @@ class Retrying(Stage[In, Out]):
         self.settings = settings
         self.inner: Module = part_module("RetryFlow", flow, (1, 1))
         self.decide = plain_function("RetryFlow", decide)
+        warn_of_lost_parallelism("RetryFlow", self.inner)
 
 
 @logic_of(Retrying)

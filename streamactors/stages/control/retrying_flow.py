@@ -23,6 +23,7 @@ from streamactors.engine.stage import In, Out, Stage
 from streamactors.errors import BuildError
 from streamactors.stages.bases.inner import part_module
 from streamactors.stages.checks import at_least, span_ms
+from streamactors.stages.control.one_at_a_time import warn_of_lost_parallelism
 from streamactors.stages.control.redelivery import Redelivered
 from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.errors.recovering import On, failures
@@ -93,6 +94,8 @@ class RetryingFlow(Stage[In, Out]):
                     f"retry makes its flow again after a failure, and stage '{node.label}' remembers earlier elements; "
                     "put it before or behind the flow that is retried"
                 )
+
+        warn_of_lost_parallelism("retry", self.flow)
 
     def instance(self) -> tuple[Module, Redelivered]:
         """Return the flow with a stage before it, whose marks come out behind the results of an element."""

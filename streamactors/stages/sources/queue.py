@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.attributes import Attributes
@@ -20,6 +20,9 @@ from streamactors.stages.rate.strategies import OverflowStrategy, make_room
 from streamactors.stages.sources.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure, QueueOfferResult
 
 T = TypeVar("T")
+
+MOST_OFFERS: Final = 1_024
+"""The most offers that wait for room in a queue with back-pressure, unless the user sets another number."""
 
 
 class _State(enum.Enum):
@@ -172,7 +175,7 @@ class SourceQueueWithBackpressure(_Queue[T]):
             else:
                 future.set_exception(
                     BufferOverflow(
-                        f"{self._max_waiting} offers wait for room already; wait for one of them, "
+                        f"{self._max_waiting} offers wait for room in the queue already; await an offer before the next one, "
                         "or raise max_concurrent_offers"
                     )
                 )
@@ -240,9 +243,10 @@ class BoundedQueue(GraphStage):
 
 
 class BackpressureQueue(GraphStage):
-    """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x;
-    it fails with BufferOverflow when `max_concurrent_offers` others wait.
+    """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x.
 
+    Offers from several coroutines or threads wait in their order, at most `max_concurrent_offers` of them (1,024 unless set otherwise); one
+    more fails with BufferOverflow. The queue so holds at most `size` + `max_concurrent_offers` elements.
     Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
     Fails when: `fail(error)` is called.
     """

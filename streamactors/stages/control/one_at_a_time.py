@@ -1,0 +1,29 @@
+"""Flows that get one element at a time: what such a flow does for several elements at a time is lost, and the user hears of it at the build."""
+
+from __future__ import annotations
+
+import logging
+
+from streamactors.engine.blueprint.modules import Module
+from streamactors.engine.blueprint.plan import plan_of
+
+_log = logging.getLogger("streamactors.engine")
+
+
+def warn_of_lost_parallelism(operator: str, flow: Module) -> None:
+    """Log a warning for each stage of `flow` that would work on several elements at a time; `operator` gives it one."""
+    for node in plan_of(flow).nodes:
+        stage = node.stage
+        for name in ("parallelism", "breadth"):
+            at_a_time = getattr(stage, name, None)
+            if isinstance(at_a_time, int) and at_a_time > 1:
+                _log.warning(
+                    "%s runs one element at a time through its flow, so stage %s, whose %s is %d, never works on more than one; for %d at a "
+                    "time retry in substreams: group_by(key, %d).via(the flow with its retry).merge_substreams()",
+                    operator,
+                    node.label,
+                    name,
+                    at_a_time,
+                    at_a_time,
+                    at_a_time,
+                )
