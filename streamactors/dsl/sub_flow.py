@@ -49,8 +49,9 @@ class SubFlow(SubFlowOps[Out, Mat], WaysOut):
     def merge_substreams_with_parallelism(self, parallelism: int) -> Any:
         """As `merge_substreams`, reading the results of the oldest `parallelism` substreams only.
 
-        Other substreams wait, and hold up the stream when an element for one of them comes: with fewer than there are keys the
-        stream can stand still."""
+        Other substreams wait, and their flows start when they are read. At most 32,768 elements of `group_by` wait for them, 1,024 of a
+        split. `group_by` with more keys than are read fails with TooManySubstreams when so many wait and the substreams that are read have waited
+        for elements for 5 s."""
         return self._outer._via(self._cut.around(self.module, parallelism))
 
     def concat_substreams(self) -> Any:

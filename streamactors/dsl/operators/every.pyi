@@ -1155,9 +1155,12 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
         A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
         `allow_closed_substream_recreation` it opens again, and gets the elements that the flow of the closed one has not taken.
-        Emits when: a substream has a result.         Backpressures when: a substream with an element for it has no demand.
+        Results of one substream leave in their order; between substreams the order is free.
+        Emits when: a substream has a result.
+        Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails, or there are too many.
+        Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
+        element waits for one that is not read or not open.
         Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
         marks; else they do not pass.
@@ -1165,7 +1168,9 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """Begin a new substream with each element for which `predicate` is true.
 
-        Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+        Merged results of substreams that compute at once leave in the substreams' order.
+        Emits when: a substream has a result.
+        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -1174,7 +1179,9 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """End the current substream with each element for which `predicate` is true.
 
-        Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+        Merged results of substreams that compute at once leave in the substreams' order.
+        Emits when: a substream has a result.
+        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -3293,9 +3300,12 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
         A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
         `allow_closed_substream_recreation` it opens again, and gets the elements that the flow of the closed one has not taken.
-        Emits when: a substream has a result.         Backpressures when: a substream with an element for it has no demand.
+        Results of one substream leave in their order; between substreams the order is free.
+        Emits when: a substream has a result.
+        Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails, or there are too many.
+        Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
+        element waits for one that is not read or not open.
         Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
         marks; else they do not pass.
@@ -3313,7 +3323,9 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """Begin a new substream with each element for which `predicate` is true.
 
-        Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+        Merged results of substreams that compute at once leave in the substreams' order.
+        Emits when: a substream has a result.
+        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -3326,7 +3338,9 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """End the current substream with each element for which `predicate` is true.
 
-        Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+        Merged results of substreams that compute at once leave in the substreams' order.
+        Emits when: a substream has a result.
+        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -4920,9 +4934,12 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
         A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
         `allow_closed_substream_recreation` it opens again, and gets the elements that the flow of the closed one has not taken.
-        Emits when: a substream has a result.         Backpressures when: a substream with an element for it has no demand.
+        Results of one substream leave in their order; between substreams the order is free.
+        Emits when: a substream has a result.
+        Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails, or there are too many.
+        Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
+        element waits for one that is not read or not open.
         Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
         marks; else they do not pass.
@@ -4930,7 +4947,9 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """Begin a new substream with each element for which `predicate` is true.
 
-        Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+        Merged results of substreams that compute at once leave in the substreams' order.
+        Emits when: a substream has a result.
+        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -4939,7 +4958,9 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """End the current substream with each element for which `predicate` is true.
 
-        Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+        Merged results of substreams that compute at once leave in the substreams' order.
+        Emits when: a substream has a result.
+        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
         Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass

@@ -8,13 +8,15 @@ from typing import Any
 from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.materializer import attach
-from streamactors.engine.logic import Logic, logic_of
+from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
 from streamactors.engine.stage import GraphStage
-from streamactors.engine.supervision import Directive
-from streamactors.engine.user_code import blame, shortened
+from streamactors.engine.supervision import failure_of
+from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.stages.bases.failing_later import FailsLater
 from streamactors.stages.checks import plain_function, positive
+from streamactors.stages.substreams.reading import Reading
 
 
 def source_module(operator: str, value: Any) -> Module:
@@ -68,62 +70,44 @@ class FlatMapConcat(FlatMap):
 
 
 @logic_of(FlatMap)
-class _FlatMapLogic(Logic):
+class _FlatMapLogic(FailsLater):
     def __init__(self, stage: FlatMap) -> None:
         super().__init__(stage)
         self._active: dict[Connection, int] = {}  # inner source -> its epoch
         self._epochs = Epochs()
         self._upstream_done = False
-        self._turn = 0
+        self._reading = Reading(self)
 
     def on_pull(self, out: Connection) -> None:
-        self._state_wants()
+        self._take_in()  # before the demand is used up, so that further sources open
+        self._reading.downstream_asks()
+
+    def _take_in(self) -> None:
+        free = self.stage.breadth - len(self._active)
+        if free and not self._upstream_done and self.fails_later is None:
+            self.inlets[0].want(min(free, self.outlets[0].asked))
 
     def on_push(self, in_: Connection) -> None:
         if in_ is self.inlets[0]:
             self._open(in_)
         else:
-            self._move(in_)
+            self._reading.came(in_)
 
     def _open(self, in_: Connection) -> None:
         for element in in_.grab(self.stage.breadth - len(self._active)):
             try:
                 module = source_module(self.name, self.stage.fn(element))
-            except BaseException as error:  # the user's function
-                decider = self.attributes.decider
-                if decider is None or decider(error) is Directive.STOP:
-                    blame(error, self.name, element, self.stage.fn)
-                    raise
+            except BaseException as error:  # noqa: BLE001  # the user's function
+                failure = failure_of(self, error, element, self.stage.fn)
+                if failure is not None:
+                    self.fail_later(failure, in_)
+                    return
                 continue
             _, (inner,), _ = attach(self, module)
             self.inlets.append(inner)  # so that it is cancelled with the stage
             self._active[inner] = self._epochs.enter()
-        self._state_wants()
-
-    def _move(self, inner: Connection) -> None:
-        out = self.outlets[0]
-        if out.asked:
-            chunk = inner.grab(min(out.asked, self._share()))
-            if chunk:
-                out.push(chunk)
-            if out.asked:
-                inner.want(max(self._share(), inner.due))
-
-    def _share(self) -> int:
-        return max(1, -(-self.outlets[0].asked // max(1, len(self._active))))
-
-    def _state_wants(self) -> None:
-        out = self.outlets[0]
-        if not out.asked:
-            return
-        share = self._share()
-        inners = list(self._active)
-        self._turn = first = (self._turn + 1) % max(1, len(inners))
-        for inner in inners[first:] + inners[:first]:
-            inner.want(max(share, inner.due))
-        free = self.stage.breadth - len(self._active)
-        if free and not self._upstream_done:
-            self.inlets[0].want(min(free, out.asked))
+            self._reading.add(inner)
+        self._take_in()
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if in_ is self.inlets[0]:
@@ -140,11 +124,21 @@ class _FlatMapLogic(Logic):
             self._upstream_done = True
         else:
             self.inlets.remove(in_)
+            self._reading.remove(in_)
             self._pass(self._epochs.leave(self._active.pop(in_)))
-        if self._upstream_done and not self._active:
-            self.complete_stage()
+        if self._active or not self._upstream_done:
+            self._take_in()
+        elif self.fails_later is not None:
+            self.fail_stage(self.fails_later)
         else:
-            self._state_wants()
+            self.complete_stage()
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        if in_ is self.inlets[0]:
+            self._upstream_done = True
+            self.fail_later(error)
+        else:
+            self._reading.failed(in_, error)
 
     def snapshot_state(self) -> str:
         return f"{len(self._active)} of {self.stage.breadth} inner sources"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 from streamactors.engine.logic import logic_of
 from streamactors.errors import BuildError, TooManySubstreams
 from streamactors.stages.checks import positive
-from streamactors.stages.substreams.substreams import Full, Substream, Substreams, SubstreamsLogic
+from streamactors.stages.substreams.starvation import STARVED_MS, waits_for_elements
+from streamactors.stages.substreams.substream import Full, Substream
+from streamactors.stages.substreams.substreams import Substreams, SubstreamsLogic
 
 WhenFull: TypeAlias = Literal["fail", "backpressure", "evict_idle"]
 """What group_by does with an element that needs one substream too many."""
@@ -23,9 +26,12 @@ class GroupBy(Substreams):
     TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
     A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
     `allow_closed_substream_recreation` it opens again, and gets the elements that the flow of the closed one has not taken.
-    Emits when: a substream has a result.         Backpressures when: a substream with an element for it has no demand.
+    Results of one substream leave in their order; between substreams the order is free.
+    Emits when: a substream has a result.
+    Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
     Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-    Fails when: a substream fails, or there are too many.
+    Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
+    element waits for one that is not read or not open.
     Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
     Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
     marks; else they do not pass.
@@ -47,42 +53,139 @@ class _GroupByLogic(SubstreamsLogic):
     def __init__(self, stage: GroupBy) -> None:
         super().__init__(stage)
         self._keyed: dict[Any, Substream | None] = {}  # None: closed, and its elements are dropped
-        self._again: list[Substream] = []  # closed with elements pending; each waits until its key may open again
+        self._again: deque[Substream] = deque()  # closed with elements pending; each waits until its key may open again
+        self._key: tuple[Any, ...] | None = None  # of the element that waits for a substream
+        self._by_use: OrderedDict[Substream, None] | None = None  # evict_idle: open ones, the one silent longest first
+        self._look_for_starvation = False
+        self._moved = (0, 0)
+        if stage.when_full == "evict_idle":
+            self._by_use = OrderedDict()
+            self.sort = self._sort_by_use  # type: ignore[method-assign]
 
     def sort(self, feed: Iterator[Any]) -> None:
         fn, keyed, dirty = self.stage.fn, self._keyed, self._dirty
-        for element in feed:  # as in the base, without a call per element
+        if self._key is not None:
+            self._put_waiting(next(feed))
+        for element in feed:
             key = fn(element)
             sub = keyed[key] if key in keyed else self._open_for(key)
             if sub is not None:
-                pending = sub.pending
-                if not pending:
+                fresh = sub.fresh
+                if not fresh:
                     dirty[sub] = None
-                pending.append(element)
+                fresh.append(element)
+
+    def _sort_by_use(self, feed: Iterator[Any]) -> None:
+        fn, keyed, dirty, by_use = self.stage.fn, self._keyed, self._dirty, self._by_use
+        assert by_use is not None
+        if self._key is not None:
+            self._put_waiting(next(feed))
+        for element in feed:
+            key = fn(element)
+            sub = keyed[key] if key in keyed else self._open_for(key)
+            if sub is not None:
+                by_use.move_to_end(sub)
+                if not sub.fresh:
+                    dirty[sub] = None
+                sub.fresh.append(element)
+
+    def _put_waiting(self, element: Any) -> None:
+        """Put an element whose key is known, because it had to wait for a substream. Raises Full again."""
+        assert self._key is not None
+        (key,), self._key = self._key, None
+        sub = self._keyed[key] if key in self._keyed else self._open_for(key)
+        if sub is not None:
+            if not sub.fresh:
+                self._dirty[sub] = None
+            sub.fresh.append(element)
 
     def _open_for(self, key: Any) -> Substream:
-        """Start the substream of a new key. Raises Full or TooManySubstreams."""
-        stage = self.stage
-        full = stage.max_substreams <= (len(self._keyed) if stage.when_full == "fail" else len(self._running))
-        if full:
-            if stage.when_full == "fail":
+        """Begin the substream of a new key. Raises Full or TooManySubstreams."""
+        if self._is_full():
+            if self.stage.when_full == "fail":
                 raise TooManySubstreams(
-                    f"group_by: key {key!r} needs more than max_substreams={stage.max_substreams} substreams; raise "
+                    f"group_by: key {key!r} needs more than max_substreams={self.stage.max_substreams} substreams; raise "
                     'max_substreams, or set when_full="backpressure" or "evict_idle"'
                 )
-            if stage.when_full == "evict_idle":
-                self._evict()
+            if self._by_use is not None and len(self._by_use) == len(self._running):  # none is ending
+                idlest = next(iter(self._by_use))
+                del self._keyed[idlest.key]
+                self.end(idlest)
+            self._key = (key,)
             raise Full
         sub = self._keyed[key] = self.open(key)
+        if self._by_use is not None:
+            self._by_use[sub] = None
         return sub
 
-    def _evict(self) -> None:
-        idlest = min((sub for sub in self._running if not sub.ending), key=lambda sub: sub.used, default=None)
-        if idlest is not None and not any(sub.ending for sub in self._running):
-            del self._keyed[idlest.key]
-            self.end(idlest)
+    def _is_full(self) -> bool:
+        stage = self.stage
+        used = len(self._keyed) if stage.when_full == "fail" else len(self._running)
+        return bool(stage.max_substreams <= used)
+
+    def may_fail(self) -> bool:
+        if self.stage.breadth is None:
+            return super().may_fail()
+        return not (self._stuck or self._full) and self._room() > 0
+
+    def _take_in(self) -> None:
+        super()._take_in()
+        if (self._full or self._room() <= 0) and not self._look_for_starvation:
+            self._look_for_starvation = True
+            self.call_when_idle(self._look_whether_starved)
+
+    # ── starvation ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _starved(self) -> bool:
+        """True if the next element waits for a substream, and those that are read wait for elements."""
+        if not self._full and self._room() > 0 and not self._again:
+            return False
+        if self._upstream_done or self.fails_later is not None or len(self._stuck) > len(self._again):
+            return False
+        return all(waits_for_elements(sub) for sub in self._running if sub not in self._unread)
+
+    def _look_whether_starved(self) -> None:
+        self._look_for_starvation = False
+        moved = self._movement()
+        if self._starved() and not (self.is_timer_active("starved") and moved == self._moved):
+            self._moved = moved
+            self.schedule_once("starved", STARVED_MS)
+
+    def _movement(self) -> tuple[int, int]:
+        return self.outlets[0].elements, self._held
+
+    def on_timer(self, key: object) -> None:
+        if key != "starved":
+            super().on_timer(key)
+        elif self._starved():
+            if self._movement() == self._moved:
+                raise TooManySubstreams(self._why_starved())
+            self._look_whether_starved()
+
+    def _why_starved(self) -> str:
+        read, running = len(self._reading), len(self._running)
+        if read < running:
+            what = (
+                f"merge_substreams_with_parallelism({self.stage.breadth}) reads {read} of {running} substreams, and these wait for elements, "
+                f"while {self._held:,} elements wait for the others; use merge_substreams() or a higher parallelism"
+            )
+        else:
+            what = (
+                f"all of max_substreams={self.stage.max_substreams} substreams wait for elements, while the next element needs a new "
+                "substream; raise max_substreams"
+            )
+        return f"group_by: {what}, or end substreams in their flow, for example with take or take_within"
+
+    # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def end(self, sub: Substream) -> None:
+        if self._by_use is not None:
+            self._by_use.pop(sub, None)
+        super().end(sub)
 
     def closed(self, sub: Substream) -> None:
+        if self._by_use is not None:
+            self._by_use.pop(sub, None)
         open_now = self._keyed.get(sub.key, sub)  # an evicted substream has no key any more
         if open_now is not sub:
             return
@@ -91,27 +194,24 @@ class _GroupByLogic(SubstreamsLogic):
                 self._keyed[sub.key] = None
             return
         self._keyed.pop(sub.key, None)
-        if sub.pending:
-            left = Substream(sub.key, sub.into, sub.out)
+        if sub.waiting:
+            left = Substream(sub.key)
             self.hand_down(sub, left)
             self._again.append(left)
             self._stuck.add(left)  # no further element is taken in before these have a substream
             self._open_again()
 
     def _open_again(self) -> None:
-        while self._again:
-            left = self._again[0]
-            try:
-                sub = self._open_for(left.key)
-            except Full:
-                return  # tried again when a substream has ended
-            del self._again[0]
+        while self._again and not self._is_full():
+            left = self._again.popleft()
             self._stuck.discard(left)
+            sub = self._open_for(left.key)
             self.hand_down(left, sub)
             if self._marks is not None:
                 self._marks.ended(left)
-            self._dirty[sub] = None
-            sub.ending = self._upstream_done
+            self._hand_over(sub)
+            if self._upstream_done:
+                self.end(sub)
 
     def over(self, sub: Substream) -> None:
         self.closed(sub)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 from streamactors.engine.logic import logic_of
-from streamactors.stages.substreams.substreams import Substream, Substreams, SubstreamsLogic
+from streamactors.stages.substreams.reading import Reading, ReadingInOrder
+from streamactors.stages.substreams.substream import Full, Substream
+from streamactors.stages.substreams.substreams import Substreams, SubstreamsLogic
+
+MOST_RUNNING: Final = 1_024
+"""The most substreams of a split that run at the same time: those whose results have not all left."""
 
 
 class SplitWhen(Substreams):
     """Begin a new substream with each element for which `predicate` is true.
 
-    Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+    Merged results of substreams that compute at once leave in the substreams' order.
+    Emits when: a substream has a result.
+    Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
     Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
     Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
     Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -24,7 +32,9 @@ class SplitWhen(Substreams):
 class SplitAfter(SplitWhen):
     """End the current substream with each element for which `predicate` is true.
 
-    Emits when: a substream has a result.         Backpressures when: the current substream has no demand.
+    Merged results of substreams that compute at once leave in the substreams' order.
+    Emits when: a substream has a result.
+    Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
     Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
     Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
     Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
@@ -38,21 +48,41 @@ class SplitAfter(SplitWhen):
 class _SplitLogic(SubstreamsLogic):
     _current: Substream | None = None
     _number = 0
+    _cut: Any = None  # of the element that waits for a substream: (the predicate's answer,)
 
-    def route(self, element: Any) -> Substream | None:
-        cut = self.stage.fn(element)
+    def reading(self) -> Reading:
+        return ReadingInOrder(self)
+
+    def most(self) -> int:
+        return self._slice()
+
+    def _may_take_in(self) -> bool:
+        # in halves: the end of a substream makes room for a few elements only
+        return super()._may_take_in() and 2 * self._room() >= self.most()
+
+    def sort(self, feed: Iterator[Any]) -> None:
+        fn, after, dirty = self.stage.fn, self.stage.after, self._dirty
         current = self._current
-        if current is None or (cut and not self.stage.after):
-            if current is not None:
+        known, self._cut = self._cut, None
+        for element in feed:
+            if known is None:
+                cut = fn(element)
+            else:
+                (cut,), known = known, None
+            if current is None or (cut and not after):
+                if current is not None:
+                    self._current = None
+                    self.end(current)
+                if len(self._running) >= MOST_RUNNING:
+                    self._cut = (cut,)
+                    raise Full
+                self._number += 1
+                self._current = current = self.open(self._number)
+            if not current.closed:
+                if not current.fresh:
+                    dirty[current] = None
+                current.fresh.append(element)
+            if cut and after:
+                self._current = None
                 self.end(current)
-            self._number += 1
-            self._current = current = self.open(self._number)
-        if cut and self.stage.after:
-            self._current = None
-            return self._ending(current)
-        return current if current.into in self._of else None
-
-    def _ending(self, sub: Substream) -> Substream | None:
-        """Return the substream, which ends behind the element that is about to be pending for it."""
-        sub.ending = True
-        return sub if sub.into in self._of else None
+                current = None

@@ -20,10 +20,12 @@ from streamactors.engine.marks.marks import Epochs, Mark
 class Sub(Protocol):
     """A substream, as its marks see it."""
 
-    into: Connection
-    pending: list[Any]
+    into: Connection | None
     cuts: list[list[int]]
     tokens: list[int]
+
+    @property
+    def waiting(self) -> int: ...
 
 
 def passes_marks(inner: Module) -> bool:
@@ -62,14 +64,15 @@ class SubstreamMarks:
         for sub in self._touched:
             token = self._epochs.enter()
             sub.tokens.append(token)
-            if sub.pending:
-                sub.cuts.append([len(sub.pending), token])
+            if sub.waiting or sub.into is None:
+                sub.cuts.append([sub.waiting, token])
             else:
                 self._put(sub, token)
         self._touched.clear()
         return self._epochs.mark(mark.copy() if isinstance(mark, dict) else mark)
 
     def _put(self, sub: Sub, token: int) -> None:
+        assert sub.into is not None  # its flow has started: only then elements are handed over
         sub.into.mark({self._key: (1, token)})
 
     def handed_over(self, sub: Sub, n: int) -> None:

@@ -1,29 +1,36 @@
 """The base of group_by (group_by.py), split_when and split_after (split.py). Each substream runs an inner flow in the stage's own island; the
 results are merged.
 
-    elements ──► key or cut ──► pending, per substream ──► inner flow of the substream ──► merged results
+    elements ──► key or cut ──► fresh, per substream ──► pending, per substream ──► inner flow of the substream ──► merged results
 
-Elements that came together are handed over together: while more elements lie ready they are sorted into the pending lists, and the lists
-are handed over when enough have gathered or the island has nothing else to do. One substream without demand stops the intake."""
+Elements that came together are handed over together: while more elements lie ready they are sorted into the fresh lists, and these are
+handed over when enough have gathered or the island has nothing else to do. What a flow has no demand for is pending. A substream that is read
+and has pending elements stops the intake; so do `most()` elements in all lists together. With a `breadth` the flow of a substream starts
+when the substream is read."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.materializer import attach
-from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import BLURS_MEMORY, OPAQUE, Handling, Mark
 from streamactors.engine.stage import FLOW, GraphStage
 from streamactors.engine.supervision import failure_of
+from streamactors.gauges import Gauge
+from streamactors.stages.bases.failing_later import FailsLater
 from streamactors.stages.checks import plain_function, positive
+from streamactors.stages.substreams.reading import Reading
+from streamactors.stages.substreams.substream import Full, Substream
 from streamactors.stages.substreams.substream_marks import SubstreamMarks, passes_marks
 
 PER_SUBSTREAM: Final = 32
 """Elements per substream that are gathered before they are handed over, as long as more lie ready."""
-MOST_PENDING: Final = 32_768
+MOST_ELEMENTS: Final = 32_768
+"""The most elements that wait for the substreams of a stage, in all substreams together."""
 
 
 class Substreams(GraphStage):
@@ -50,75 +57,61 @@ class Substreams(GraphStage):
         return made
 
 
-class Substream:
-    """One substream: the connection into its flow, the one out of it, and the elements that wait for its demand."""
-
-    __slots__ = ("cuts", "ending", "into", "key", "out", "pending", "pulled", "tokens", "used")
-
-    def __init__(self, key: Any, into: Connection, out: Connection) -> None:
-        self.key = key
-        self.into = into
-        self.out = out
-        self.pending: list[Any] = []
-        self.pulled = False  # its flow has asked once, so that no demand means back-pressure
-        self.ending = False  # no further element comes: completed behind what is pending
-        self.used = 0  # the intake that last had an element for it
-        self.cuts: list[list[int]] = []  # see SubstreamMarks: [pending elements before it, token]
-        self.tokens: list[int] = []  # see SubstreamMarks: of the marks that have not come out of its flow
-
-
-class Full(Exception):
-    """No substream may be opened now: the element waits."""
-
-
-class SubstreamsLogic(Logic):
+class SubstreamsLogic(FailsLater):
     """See the module. Subclasses say where an element goes."""
 
     stage: Any
 
     def __init__(self, stage: Substreams) -> None:
         super().__init__(stage)
-        self._of: dict[Connection, Substream] = {}  # both connections of each substream that still runs
+        self._of: dict[Connection, Substream] = {}  # both connections of each substream whose flow runs
         self._running: dict[Substream, None] = {}  # by age, until its results have ended
-        self._dirty: dict[Substream, None] = {}  # those with elements pending
-        self._stuck: set[Substream] = set()  # pending, and without demand
-        self._gathered = 0  # elements taken since the pending lists were last handed over
-        self._intake = 0
+        self._unread: OrderedDict[Substream, None] = OrderedDict()  # by age; their flows have not started
+        self._dirty: dict[Substream, None] = {}  # those with fresh elements
+        self._stuck: set[Substream] = set()  # read, pending, and without demand
+        self._held = 0  # elements in the pending lists
+        self._gathered = 0  # elements taken since the fresh lists were last handed over
+        self._full = False  # the next element needs a substream, and waits until one has ended
         self._flush_due = False
         self._upstream_done = False
-        self._turn = 0
         self._marks: SubstreamMarks | None = None  # from the first mark on
         self._passes = stage.handling.passes
+        self._reading = self.reading()
 
-    # ── where an element goes ─────────────────────────────────────────────────────────────────────────────────────
+    def on_start(self) -> None:
+        most = max(MOST_ELEMENTS, self._slice())
+        self._gauge = Gauge(f"{self.name}: elements that wait for substreams", most)
 
-    def route(self, element: Any) -> Substream | None:
-        """Return the substream of an element, None to drop the element. Raises Full when the element has to wait."""
-        raise NotImplementedError  # pragma: no cover
+    # ── for subclasses ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reading(self) -> Reading:
+        """Return how the results are read."""
+        return Reading(self)
 
     def sort(self, feed: Iterator[Any]) -> None:
-        """Put the elements of `feed` into the pending lists of their substreams."""
-        dirty = self._dirty
-        for element in feed:
-            sub = self.route(element)
-            if sub is not None:
-                if not sub.pending:
-                    dirty[sub] = None
-                sub.pending.append(element)
+        """Put the elements of `feed` into the fresh lists of their substreams. Raises Full when an element has to wait: `sort` gets it
+        again."""
+        raise NotImplementedError  # pragma: no cover
+
+    def most(self) -> int:
+        """Return the most elements that may wait in all lists together."""
+        return MOST_ELEMENTS if self.stage.breadth is not None else self._batch()
 
     def open(self, key: Any) -> Substream:
-        """Start a substream."""
-        (into,), (out,), _ = attach(self, self.stage.inner)
-        sub = Substream(key, into, out)
-        self._of[into] = self._of[out] = sub
+        """Begin a substream."""
+        sub = Substream(key)
         self._running[sub] = None
-        self._want_of(sub)
+        breadth = self.stage.breadth
+        if breadth is None or len(self._reading) < breadth:
+            self._start(sub)
+        else:
+            self._unread[sub] = None
         return sub
 
     def end(self, sub: Substream) -> None:
-        """Complete a substream after its pending elements."""
+        """Complete a substream after its elements."""
         sub.ending = True
-        if not sub.pending:
+        if sub.into is not None and not sub.waiting and not sub.fresh:
             sub.into.complete()
 
     def closed(self, sub: Substream) -> None:
@@ -131,41 +124,59 @@ class SubstreamsLogic(Logic):
 
     def on_pull(self, out: Connection) -> None:
         if out is self.outlets[0]:
-            for sub in self._readable():
-                self._want_of(sub)
+            self._reading.downstream_asks()
         else:
             asking = self._of.get(out)
             if asking is None:
                 return  # it has ended meanwhile
             asking.pulled = True
-            if asking.pending and (asking in self._stuck or not self._flush_due):
-                self._stuck.discard(asking)
+            if asking.waiting:
                 self._hand_over(asking)
         self._take_in()
 
-    def _take_in(self) -> None:
-        if not self._upstream_done and not self._stuck and self._gathered < self._limit():
-            self.inlets[0].want(self._slice())
+    def _start(self, sub: Substream) -> None:
+        """Run the flow of a substream."""
+        (into,), (out,), _ = attach(self, self.stage.inner)
+        sub.into, sub.out = into, out
+        self._of[into] = self._of[out] = sub
+        self._reading.add(out)
+        self._hand_over(sub)
 
     def _slice(self) -> int:
         return self.attributes.max_chunk or 1_024
 
-    def _limit(self) -> int:
+    def _batch(self) -> int:
+        """Return the number of elements that are gathered before they are handed over."""
         if self.attributes.max_chunk is not None:
             return self.attributes.max_chunk
-        return min(MOST_PENDING, max(1_024, PER_SUBSTREAM * len(self._running)))
+        return min(MOST_ELEMENTS, max(1_024, PER_SUBSTREAM * len(self._running)))
+
+    def _room(self) -> int:
+        return self.most() - self._held - self._gathered
+
+    def _may_take_in(self) -> bool:
+        return not (self._upstream_done or self._stuck or self._full) and self._room() > 0
+
+    def may_fail(self) -> bool:
+        return not (self._stuck or self._full or self._held)
+
+    def _take_in(self) -> None:
+        if self.fails_later is not None:
+            self.look_at_failure()
+        elif self._may_take_in():
+            self.inlets[0].want(min(self._slice(), self._room()))
 
     def on_push(self, in_: Connection) -> None:
         if in_ is self.inlets[0]:
             self._sort(in_)
         else:
-            self._move(in_)
+            self._reading.came(in_)
 
     def _sort(self, in_: Connection) -> None:
-        """Put a slice of the elements into the pending lists of their substreams."""
-        if self._stuck:
-            return  # shown again when the substream has asked
-        chunk = in_.grab(self._slice())
+        """Put a slice of the elements into the fresh lists of their substreams."""
+        if not self._may_take_in():
+            return  # shown again when there is room
+        chunk = in_.grab(min(self._slice(), self._room()))
         feed: Any = iter(chunk)
         while True:
             try:
@@ -173,6 +184,7 @@ class SubstreamsLogic(Logic):
                 break
             except Full:
                 in_.unread(chunk[len(chunk) - feed.__length_hint__() - 1 :])
+                self._full = True
                 self._flush()
                 return
             except BaseException as error:  # noqa: BLE001  # the user's function, or a substream too many
@@ -180,67 +192,62 @@ class SubstreamsLogic(Logic):
                 failure = failure_of(self, error, chunk[at], self.stage.fn)
                 if failure is not None:
                     self._flush()
-                    self.fail_stage(failure)
+                    self.fail_later(failure, in_)
                     return
-        if self._marks is not None:
-            self._marks.touch(self._dirty)
-        self._gathered += len(chunk)
-        if self._gathered >= self._limit():
+        self._gathered = self._gathered + len(chunk) if self._dirty else 0  # all may have been for closed substreams
+        self._gauge.reached(self._held + self._gathered)
+        if self._gathered >= self._batch():
             self._flush()
-        elif self._dirty and not self._flush_due:
-            self._flush_due = True
-            self.call_when_idle(self._flush_when_idle)
+        elif self._dirty:
+            self._flush_when_idle()
         self._take_in()
 
     def _flush_when_idle(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self.call_when_idle(self._island_is_idle)
+
+    def _island_is_idle(self) -> None:
         self._flush_due = False
         self._flush()
         self._take_in()
 
     def _flush(self) -> None:
+        """Hand the fresh elements over."""
         self._gathered = 0
+        dirty, self._dirty = self._dirty, {}
         if self._marks is not None:
-            self._marks.touch(self._dirty)
-        self._intake = intake = self._intake + 1
-        for sub in list(self._dirty):
-            sub.used = intake
+            self._marks.touch(dirty)
+        for sub in dirty:
+            self._held += sub.freshen()
             self._hand_over(sub)
 
     def _hand_over(self, sub: Substream) -> None:
-        """Push what is pending for a substream as far as it has demand. Nothing when its flow has cancelled: `on_cancel` follows."""
-        if sub.into.out_closed:
+        """Push what is pending for a substream as far as its flow has demand. Nothing when the flow has cancelled: `on_cancel` follows."""
+        into = sub.into
+        if into is None or into.out_closed:
             return
         while sub.cuts:
-            if not self._hand_over_to_cut(sub):
+            n = sub.cuts[0][0]
+            taken = self._push(sub, into, n)
+            self._marks.handed_over(sub, taken)  # type: ignore[union-attr]  # only marks make cuts
+            if taken < n:
                 return
-        pending, into = sub.pending, sub.into
-        n = len(pending)
+        self._push(sub, into, sub.waiting)
+        if not sub.waiting:
+            self._stuck.discard(sub)
+            if sub.ending and not sub.fresh:
+                into.complete()
+
+    def _push(self, sub: Substream, into: Connection, n: int) -> int:
+        """Push the first `n` pending elements as far as there is demand; return the number pushed."""
         taken = into.asked if into.asked < n else n
         if taken:
-            into.push(pending[:taken] if taken < n else pending)
-        if taken == n:
-            sub.pending = []
-            self._dirty.pop(sub, None)
-            self._stuck.discard(sub)
-            if sub.ending:
-                into.complete()
-        else:
-            if taken:
-                sub.pending = pending[taken:]
-            if sub.pulled:
-                self._stuck.add(sub)
-
-    def _hand_over_to_cut(self, sub: Substream) -> bool:
-        """Push the elements before the first cut; False when there is no demand for all of them."""
-        into, n = sub.into, sub.cuts[0][0]
-        taken = min(into.asked, n)
-        if taken:
-            into.push(sub.pending[:taken])
-        sub.pending = sub.pending[taken:]
-        self._marks.handed_over(sub, taken)  # type: ignore[union-attr]  # only marks make cuts
+            into.push(sub.take(taken))
+            self._held -= taken
         if taken < n and sub.pulled:
             self._stuck.add(sub)
-        return taken == n
+        return taken
 
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -263,57 +270,43 @@ class SubstreamsLogic(Logic):
         for mark in marks:
             self.outlets[0].mark(mark)
 
-    # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _readable(self) -> list[Substream]:
-        running = list(self._running)
-        if self.stage.breadth is not None:
-            return running[: self.stage.breadth]
-        self._turn = first = (self._turn + 1) % max(1, len(running))
-        return running[first:] + running[:first]
-
-    def _share(self) -> int:
-        breadth = self.stage.breadth
-        n = len(self._running) if breadth is None else min(breadth, len(self._running))
-        return max(1, -(-self.outlets[0].asked // max(1, n)))
-
-    def _want_of(self, sub: Substream) -> None:
-        breadth = self.stage.breadth
-        if not self.outlets[0].asked or (breadth is not None and sub not in list(self._running)[:breadth]):
-            return
-        sub.out.want(max(self._share(), sub.out.due))
-
-    def _move(self, inner: Connection) -> None:
-        out = self.outlets[0]
-        if out.asked:
-            chunk = inner.grab(min(out.asked, self._share()))
-            if chunk:
-                out.push(chunk)
-            if out.asked:
-                inner.want(max(self._share(), inner.due))
-
     # ── ends ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_complete(self, in_: Connection) -> None:
         if in_ is self.inlets[0]:
             self._upstream_done = True
             self._flush()
-            for sub in self._running:
+            for sub in list(self._running):
                 self.end(sub)
         else:
             sub = self._of.pop(in_)
             del self._running[sub]
+            sub.closed = True
+            self._full = False
+            self._reading.remove(in_)
+            self._keep_fresh(sub)
             self.over(sub)
             self._forget_input(sub)
             if self._marks is not None:
                 self._pass(self._marks.ended(sub))
-            sub.into.complete()
-            for each in self._readable() if self.stage.breadth is not None else ():
-                self._want_of(each)
-        if self._upstream_done and not self._running:
-            self.complete_stage()
-        else:
+            if sub.into is not None:
+                sub.into.complete()
+            if self._unread and not self.stopped:
+                self._start(self._unread.popitem(last=False)[0])
+        if not self._upstream_done or self._running:
             self._take_in()
+        elif self.fails_later is not None:
+            self.fail_stage(self.fails_later)
+        else:
+            self.complete_stage()
+
+    def on_fail(self, in_: Connection, error: BaseException) -> None:
+        if in_ is self.inlets[0]:
+            self._upstream_done = True
+            self._flush()
+            self.fail_later(error)
+        else:
+            self._reading.failed(in_, error)
 
     def on_cancel(self, out: Connection, cause: BaseException) -> None:
         if out is self.outlets[0]:
@@ -321,36 +314,50 @@ class SubstreamsLogic(Logic):
             return
         sub = self._of.get(out)
         if sub is not None:
-            sub.ending = True
+            sub.ending = sub.closed = True
+            self._full = False
+            self._keep_fresh(sub)
             self.closed(sub)
             self._forget_input(sub)
             self._take_in()
 
+    def _keep_fresh(self, sub: Substream) -> None:
+        """Make the fresh elements of a substream that takes none pending."""
+        if sub in self._dirty:
+            del self._dirty[sub]
+            if self._marks is not None:
+                self._marks.touch({sub: None})
+            self._held += sub.freshen()
+
     def hand_down(self, old: Substream, new: Substream) -> None:
-        """Make what is pending for a substream, and the marks behind it, pending for another."""
-        new.pending, old.pending = old.pending, []
+        """Make what is pending for a substream, and the marks after it, pending for another."""
+        new.inherit(old)
         if self._marks is not None:
             self._marks.handed_down(old, new)
 
     def _forget_input(self, sub: Substream) -> None:
-        self._of.pop(sub.into, None)
-        sub.pending = []
-        sub.cuts = []
-        self._dirty.pop(sub, None)
+        if sub.into is not None:
+            self._of.pop(sub.into, None)
+        self._held -= sub.drop()
         self._stuck.discard(sub)
 
     def fail_stage(self, error: BaseException) -> None:
         for sub in self._running:
-            sub.out.cancel(error)
-            sub.into.fail(error)
+            if sub.into is not None and sub.out is not None:
+                sub.out.cancel(error)
+                sub.into.fail(error)
         super().fail_stage(error)
 
     def cancel_stage(self, cause: BaseException) -> None:
         for sub in self._running:
-            sub.out.cancel(cause)
-            sub.into.complete()
+            if sub.into is not None and sub.out is not None:
+                sub.out.cancel(cause)
+                sub.into.complete()
         super().cancel_stage(cause)
 
     def snapshot_state(self) -> str:
-        pending = sum(len(sub.pending) for sub in self._dirty)
-        return f"{len(self._running)} substreams, {pending} elements pending, {len(self._stuck)} without demand"
+        unread = f" ({len(self._unread)} not read yet)" if self._unread else ""
+        return (
+            f"{len(self._running)} substreams{unread}, {self._held + self._gathered} elements pending, "
+            f"{len(self._stuck)} without demand"
+        )
