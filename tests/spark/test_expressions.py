@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from streamactors import BuildError, Directive, Flow
 from streamactors.spark import on_spark
+from streamactors.spark.frames.expressions import NoExpression, Symbol
 
 pytestmark = pytest.mark.timeout(300)
 RATE = 3
@@ -115,6 +118,29 @@ def skip(error: BaseException) -> Directive:
     return Directive.RESUME
 
 
+class Loud:
+    """An object whose operator is a function of the user's."""
+
+    def __add__(self, other: Any) -> int:
+        raise AssertionError("it was called with a symbol")
+
+
+LOUD = Loud()
+NAMES = {1: "a"}
+SEEN: list[Any] = []
+
+
+def grows(r: Any) -> Any:
+    seen = SEEN
+    seen += r
+    return (r[0],)
+
+
+def first_letters(r: Any) -> Any:
+    first, _ = r[3]
+    return (first,)
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "a call": (Flow.map(lambda r: (abs(r[0]),)), "more than one expression of operators"),
     "an attribute": (Flow.map(lambda r: (r[3].upper(),)), "more than one expression of operators"),
@@ -122,7 +148,36 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an and": (Flow.filter(lambda r: r[4] and r[0]), "more than one expression of operators"),
     "a built-in": (Flow.map(tuple), "is no Python function"),
     "two integers": (Flow.map(lambda r: (r[0] / r[1],)), "/ of two integers"),
-    "floor division": (Flow.map(lambda r: (r[0] // 2,)), "TypeError"),
+    "floor division": (Flow.map(lambda r: (r[0] // 2,)), "floordiv of int"),
+    "a power": (Flow.map(lambda r: (2 ** r[0],)), "rpow of int"),
+    "a shift": (Flow.map(lambda r: (r[0] << 1,)), "lshift of int"),
+    "a subscript of a string": (Flow.map(lambda r: (r[3][0],)), "not subscriptable"),
+    "a slice of a string": (Flow.map(lambda r: (r[3][:1],)), "not subscriptable"),
+    "a place": (Flow.map(lambda r: (r[r[1]],)), "index of int"),
+    "a key": (Flow.map(lambda r: (NAMES[r[0]],)), "it uses NAMES, a dict"),
+    "an unpacking": (Flow.map(first_letters), "iter of str"),
+    "a format": (Flow.map(compiled("('user-%s' % r[3],)")), "a string that is formatted with the value"),
+    "a format of two": (
+        Flow.map(compiled("('%r-%s' % (r[0], r[1]),)")),
+        "a string that is formatted with the value|more than one expression",
+    ),
+    "a format of a number": (Flow.map(compiled("('%d' % r[0],)")), "int of int|index of int"),
+    "a format of a fraction": (Flow.map(compiled("('%.2f' % r[2],)")), "float of float"),
+    "a format without a place": (Flow.map(compiled("('user' % r[3],)")), "not all arguments converted"),
+    "an f-string": (Flow.map(lambda r: (f"{r[3]}",)), "more than one expression of operators"),
+    "a chain of comparisons": (Flow.filter(lambda r: 0 < r[0] < 9), "more than one expression of operators"),
+    "an in": (Flow.filter(lambda r: r[3] in ("a", "b")), "more than one expression of operators"),
+    "an is": (Flow.filter(lambda r: r[3] is None), "more than one expression of operators"),
+    "a not": (Flow.filter(lambda r: not r[4]), "more than one expression of operators"),
+    "equal tuples": (Flow.filter(lambda r: (r[0],) == (r[1],)), "its truth decides"),
+    "a tuple in the result": (
+        Flow.map(lambda r: ((r[0], r[1]),)),
+        "column a has no expression in Spark: a constant of type tuple",
+    ),
+    "a large constant": (Flow.map(lambda r: (1 << 70,)), "column a has no expression in Spark"),
+    "an object's operator": (Flow.map(lambda r: (LOUD + r[0],)), "it uses LOUD, a Loud"),
+    "a list that grows": (Flow.map(grows), "it uses SEEN, a list"),
+    "a default": (Flow.map(lambda r, by=[]: (by + r,)), "it uses by, a list"),
     "a remainder": (Flow.map(lambda r: (r[0] % -3,)), "% other than of an integer by a positive constant"),
     "unlike things": (Flow.filter(lambda r: r[0] == r[2]), "== of int and float"),
     "a string times": (Flow.map(lambda r: (r[3] * 2,)), r"\* of str"),
@@ -142,6 +197,62 @@ def test_what_has_no_expression_is_refused_with_its_reason(spark: Any, name: str
     flow, why = REFUSED[name]
     with pytest.raises(BuildError, match=why):
         frame(spark, rows_of(1, 3)).transform(on_spark(flow, "a long", expressions=True))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        str,
+        repr,
+        format,
+        "{}".format,
+        "%s".__mod__,
+        "%a".__mod__,
+        bool,
+        len,
+        iter,
+        list,
+        hash,
+        int,
+        float,
+        complex,
+        bytes,
+        round,
+        abs,
+        math.floor,
+        math.ceil,
+        math.trunc,
+        math.sqrt,
+        math.isnan,
+        operator.index,
+        operator.invert,
+        operator.pos,
+        {}.get,
+        {1}.__contains__,
+        lambda it: divmod(it, 2),
+        lambda it: 2**it,
+        lambda it: it ^ 1,
+        lambda it: 1 in it,
+        lambda it: f"{it:>5}",
+        lambda it: range(it),
+        lambda it: "ab"[it:],
+        lambda it: it @ it,
+        lambda it: it // 2,
+        lambda it: 1 >> it,
+        lambda it: [1, 2][it],
+    ],
+)
+def test_what_python_does_with_a_value_is_refused_if_spark_does_it_for_no_row(operation: Callable[[Any], Any]) -> None:
+    with pytest.raises(NoExpression):
+        operation(Symbol(None, "int"))
+
+
+def test_constants_and_tuples_of_them_may_have_names(spark: Any) -> None:
+    pair, prefix = (2, 3), "user-"
+    flow = Flow.map(lambda r, by=5: (r[0] * pair[1] + by, 1.0 * RATE, prefix + r[3], r[4]))
+    given = frame(spark, [(1, 1, 1.0, "ann", True)])
+    rows = [tuple(row) for row in given.transform(on_spark(flow, OUTPUT, expressions=True)).collect()]
+    assert rows == [(8, 3.0, "user-ann", True)]
 
 
 def test_other_elements_and_per_task_are_refused() -> None:

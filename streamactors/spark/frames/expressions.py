@@ -1,7 +1,7 @@
 """Maps and filters as Spark's own expressions: a function of a row is called once, with symbols in place of the row's values.
 
 A function qualifies if its bytecode is one expression without calls, attributes, branches and loops, so it cannot have an effect or see
-anything but its argument and constants. An operator is translated only where Spark's result is Python's; otherwise the error names the step
+anything but its argument and constants: the names it uses are numbers, strings or tuples of them. An operator is translated only where Spark's result is Python's; otherwise the error names the step
 and the operator. Integers are Spark's 64-bit ones, whose overflow is an error, and nulls are SQL's."""
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import dis
 import operator
 from collections.abc import Callable, Sequence
+from inspect import getclosurevars, signature
+from itertools import chain
 from types import FunctionType
 from typing import Any, Final
 
@@ -31,6 +33,7 @@ _KINDS: Final = {
     "string": "str",
     "boolean": "bool",
 }
+_WAY: Final = "leave expressions=True out, and it runs in Python"
 _LONG: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -41,14 +44,20 @@ class NoExpression(Exception):
 class Symbol:
     """A value of a row: Spark's column, and the kind of Python value that it stands for (int, float, str, bool, or another)."""
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, column: Any, kind: str) -> None:
         self.column = column
         self.kind = kind
 
     def __bool__(self) -> bool:
         raise NoExpression("its truth decides what Python does next; compare it, and join conditions by & and |")
+
+    def __str__(self) -> str:  # of "%s" % value, too, which Python would call once and not for each row
+        raise NoExpression("a string that is formatted with the value; join strings by +")
+
+    __repr__ = __str__
+
+    def __format__(self, how: str) -> str:
+        return str(self)
 
     def __neg__(self) -> Symbol:
         return Symbol(-self.column, self._number("-"))
@@ -57,6 +66,21 @@ class Symbol:
         if self.kind not in ("int", "float"):
             raise NoExpression(f"{name} of {self.kind}")
         return self.kind
+
+
+def _without(name: str) -> Callable[..., Any]:
+    def refuse(self: Symbol, *_: Any) -> Any:
+        raise NoExpression(f"{name} of {self.kind}")
+
+    return refuse
+
+
+_ONLY_IN_PYTHON: Final = (
+    "abs bytes ceil complex contains divmod float floor floordiv hash index int invert iter len lshift matmul pos pow rdivmod rfloordiv "
+    "rlshift rmatmul round rpow rrshift rshift rxor trunc xor"
+)
+"""Without these methods Python would say something about an object of this module. __getitem__ is not among them: with it, "%" would take
+the value for a mapping, and leave it out in silence."""
 
 
 def _symbol(value: Any) -> Symbol:
@@ -138,6 +162,8 @@ def _install() -> None:
     for name, apply in named.items():
         setattr(Symbol, f"__{name}__", apply)
         setattr(Symbol, f"__r{name}__", lambda self, other, apply=apply: apply(other, self))
+    for name in _ONLY_IN_PYTHON.split():
+        setattr(Symbol, f"__{name}__", _without(name))
     for name, text in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
         setattr(Symbol, f"__{name}__", _comparison(text, getattr(operator, name)))
 
@@ -181,7 +207,10 @@ def as_expressions(who: str, links: Sequence[Link], frame: Any, schema: Any) -> 
         frame = frame.where(condition)
     columns = []
     for value, field in zip(row, fields, strict=True):
-        symbol, wanted = _symbol(value), _KINDS.get(field.dataType.simpleString(), "other")
+        try:
+            symbol, wanted = _symbol(value), _KINDS.get(field.dataType.simpleString(), "other")
+        except NoExpression as reason:
+            raise BuildError(f"{who}: column {field.name} has no expression in Spark: {reason}; {_WAY}") from None
         if symbol.kind not in (wanted, "null"):
             raise BuildError(
                 f"{who}: column {field.name} is {field.dataType.simpleString()}, and the flow gives {symbol.kind}"
@@ -196,7 +225,23 @@ def _called(fn: Callable[..., Any], row: Any) -> Any:
     for step in dis.get_instructions(fn):
         if step.opname not in _ALLOWED:
             raise NoExpression(f"its function does more than one expression of operators ({step.opname.lower()})")
+    names = getclosurevars(fn)
+    for name, value in chain(
+        names.nonlocals.items(), names.globals.items(), names.builtins.items(), _defaults(fn).items()
+    ):
+        if not _is_constant(value):  # its operators are functions, which may have effects
+            raise NoExpression(
+                f"it uses {name}, a {type(value).__name__}, and a name may stand for a number or a string only"
+            )
     return fn(row)
+
+
+def _defaults(fn: FunctionType) -> dict[str, Any]:
+    return {name: each.default for name, each in signature(fn).parameters.items() if each.default is not each.empty}
+
+
+def _is_constant(value: Any) -> bool:
+    return all(map(_is_constant, value)) if type(value) is tuple else type(value) in _CONSTANTS
 
 
 def _truth(value: Any) -> Symbol:
@@ -210,6 +255,4 @@ def _truth(value: Any) -> Symbol:
 
 
 def _refused(who: str, link: Link, why: str) -> BuildError:
-    return BuildError(
-        f"{who}: stage '{link.label}' has no expression in Spark: {why}; leave expressions=True out, and it runs in Python"
-    )
+    return BuildError(f"{who}: stage '{link.label}' has no expression in Spark: {why}; {_WAY}")

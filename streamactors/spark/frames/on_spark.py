@@ -38,8 +38,8 @@ def on_spark(
     `per_task`: allow stages that remember earlier elements (grouped, scan, sliding …). They begin anew in each of Spark's tasks, and Spark
     chooses the rows of a task. Without it such a stage is a BuildError, as are junctions, throttle, and functions that cannot be pickled.
     `expressions`: make Spark's own expressions of the flow, which run in its JVMs without a Python worker. The flow must have maps and filters
-    only, whose functions are one expression of operators over a tuple, as `lambda row: (row[0], row[1] * 2)`; any other is a BuildError
-    that names the step. A null makes the result of an operator null, where Python would raise.
+    only, whose functions are one expression of operators over a tuple and constants, as `lambda row: (row[0], row[1] * 2)`; any other is a
+    BuildError that names the step. A null makes the result of an operator null, where Python would raise.
 
     Maps and filters run in one generated loop, other stages on the engine in the worker. A task that Spark repeats calls the functions again.
     A DataFrame of Spark Connect is taken, too, except with `expressions`: then SparkSetupError."""
