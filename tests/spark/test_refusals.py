@@ -136,6 +136,10 @@ def test_arguments_are_checked_where_they_are_written(
     ("arguments", "said"),
     [
         ({"partition_by": ["epoch_id"]}, "own columns"),
+        ({"partition_by": ["Epoch_ID"]}, "own columns"),
+        ({"schema": "query_id string, n long"}, "SparkSink.parquet: schema: column 'query_id' has the name"),
+        ({"schema": "n long, epoch_id long"}, "column 'epoch_id' has the name of one of the table's own columns"),
+        ({"schema": "Query_ID string"}, "column 'Query_ID' has the name"),
         ({"partition_by": [5]}, "names of columns"),
         ({"path": ""}, "path"),
     ],

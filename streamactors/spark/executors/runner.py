@@ -48,6 +48,7 @@ from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.query.runner import BatchFunction, QueryRunner
 from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.schema import RowSchema, row_schema
+from streamactors.spark.session.formats import register_format
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with, pack
 from streamactors.spark.sink.sink_logic import SinkSettings
@@ -366,7 +367,7 @@ def registered(spark: Any, parcel: bytes) -> str:
     """Make a query's data source known to a session; return the name of its format."""
     name = f"streamactors_{uuid.uuid4().hex}"
     with by_value(entry, shipping_entry):
-        spark.dataSource.register(entry.source_of(name, parcel, made_with()))
+        register_format(spark, entry.source_of(name, parcel, made_with()))
     return name
 
 

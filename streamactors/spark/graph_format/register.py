@@ -8,6 +8,7 @@ from typing import Any
 
 from streamactors.spark.executors import entry as executors_entry
 from streamactors.spark.graph_format import entry
+from streamactors.spark.session.formats import register_format
 from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with
@@ -27,4 +28,4 @@ def register_graph_format(spark: Any) -> None:
     )
     paths = tuple(os.path.abspath(path) for path in sys.path)
     with by_value(entry, executors_entry, shipping_entry):
-        spark.dataSource.register(entry.format_of(made_with(), paths))
+        register_format(spark, entry.format_of(made_with(), paths))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamactors.spark.kafka_format import entry
+from streamactors.spark.session.formats import register_format
 from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with
@@ -21,4 +22,4 @@ def register_kafka_format(spark: Any) -> None:
     Spark Connect, whose server needs streamactors. Raises SparkSetupError."""
     check_session(spark, over_connect=None)
     with by_value(entry, shipping_entry):
-        spark.dataSource.register(entry.format_of(made_with()))
+        register_format(spark, entry.format_of(made_with()))

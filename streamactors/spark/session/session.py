@@ -195,20 +195,6 @@ def is_stopped(spark: Any) -> bool:
     return context is None or bool(context.sc().isStopped())
 
 
-def register(spark: Any) -> None:
-    """Make the data source's format known to a session. By value, so that executors need pyarrow and PySpark, and nothing of this package."""
-    import pyspark.cloudpickle
-
-    from streamactors.spark.bridge import reader
-
-    pickle: Any = pyspark.cloudpickle  # untyped
-    pickle.register_pickle_by_value(reader)
-    try:
-        spark.dataSource.register(reader.StreamActorsSource)
-    finally:
-        pickle.unregister_pickle_by_value(reader)
-
-
 def _named(name: str) -> str:
     return name if "." in name else name.replace("_", ".")
 

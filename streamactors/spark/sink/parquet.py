@@ -11,12 +11,23 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from streamactors.errors import BuildError
 from streamactors.spark.files import Files
 
 STAGING: Final = "_staging"
 QUERY, EPOCH = "query_id", "epoch_id"
 
 Transform = Callable[[Any, int], Any]
+
+
+def check_names(what: str, names: Sequence[str]) -> None:
+    """Raise BuildError for a column that the names of the folders would hide from every reader; Spark compares names in any case."""
+    for name in names:
+        if name.lower() in (QUERY, EPOCH):
+            raise BuildError(
+                f"{what}: column {name!r} has the name of one of the table's own columns, {QUERY} and {EPOCH}, which readers get in its place; "
+                "give it another name"
+            )
 
 
 class ParquetWriter:
@@ -35,7 +46,10 @@ class ParquetWriter:
         part = (STAGING, query_id)
         fresh = (*part, f"{epoch}-{uuid.uuid4().hex}")
         files.delete(*part)  # left by a crash; a query has one batch at a time
-        out = frame if self._transform is None else self._transform(frame, epoch)
+        out = frame
+        if self._transform is not None:
+            out = self._transform(frame, epoch)
+            check_names("SparkSink.parquet: the DataFrame that transform returned", out.columns)
         writer = out.write.mode("error")
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)

@@ -20,10 +20,11 @@ from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.query.runner import BatchFunction, batch_function
 from streamactors.spark.rows import BadRow
 from streamactors.spark.schema import row_schema
-from streamactors.spark.session.session import check_session, register
+from streamactors.spark.session.formats import register_bridge
+from streamactors.spark.session.session import check_session
 from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
 from streamactors.spark.sink.delta import DeltaWriter, check_delta
-from streamactors.spark.sink.parquet import EPOCH, QUERY, ParquetWriter, Transform
+from streamactors.spark.sink.parquet import ParquetWriter, Transform, check_names
 from streamactors.spark.sink.sink_logic import SinkSettings, SparkSinkLogic
 from streamactors.spark.sink.tables import ICEBERG, ICEBERG_WAY, refuse
 from streamactors.stages.checks import at_least, plain_function
@@ -54,9 +55,15 @@ class Given:
     encrypt: bool
 
     def sink(
-        self, name: str, make_write: Callable[[], BatchFunction], table: str | None = None
+        self,
+        name: str,
+        make_write: Callable[[], BatchFunction],
+        table: str | None = None,
+        check_columns: Callable[[str, Sequence[str]], None] | None = None,
     ) -> Sink[Any, SparkStreamQuery]:
-        """Check the settings and return the sink; `make_write` is called when the session has been checked. Raises BuildError, SparkSetupError."""
+        """Check the settings and return the sink; `make_write` is called when the session has been checked. Raises BuildError, SparkSetupError.
+
+        `check_columns(what, names)` raises BuildError for names that the sink cannot write."""
         check_session(self.spark)
         at_least(name, "max_rows", self.max_rows, 1)
         if not isinstance(self.target_batch_s, (int, float)) or self.target_batch_s <= 0:
@@ -66,7 +73,9 @@ class Given:
         if self.dead_letters is not None:
             plain_function(f"{name}: dead_letters", self.dead_letters)
         rows = row_schema(self.schema)
-        register(self.spark)
+        if check_columns is not None:
+            check_columns(f"{name}: schema", rows.spark.fieldNames())
+        register_bridge(self.spark)
         settings = SinkSettings(
             spark=self.spark,
             write=make_write(),
@@ -183,15 +192,15 @@ class SparkSink:
     ) -> Sink[Any, SparkStreamQuery]:
         """Write each batch as Parquet below `path`, exactly once: one folder per (query, epoch), replaced when the batch is repeated.
 
-        Read it as one table: `spark.read.parquet(path)`, `pandas.read_parquet(path)`; the columns query_id and epoch_id are added.
+        Read it as one table: `spark.read.parquet(path)`, `pandas.read_parquet(path)`; the columns query_id and epoch_id are added,
+        so the schema may not have such names.
         `transform(df, epoch_id) -> df`: may join, aggregate or select.
         `partition_by`: names of columns. All other settings as in `foreach_batch`.
         Materializes: a SparkStreamQuery.
         """
         name = "SparkSink.parquet"
         columns = _columns(name, transform, partition_by)
-        if {QUERY, EPOCH} & set(columns):
-            raise BuildError(f"{name}: {QUERY} and {EPOCH} are the table's own columns; partition by others")
+        check_names(f"{name}: partition_by", columns)
         table = _folder(name, spark, "path", path)
         given = Given(
             spark,
@@ -207,7 +216,7 @@ class SparkSink:
             advertise,
             encrypt,
         )
-        return given.sink(name, lambda: ParquetWriter(spark, table, transform, columns), table)
+        return given.sink(name, lambda: ParquetWriter(spark, table, transform, columns), table, check_names)
 
     @staticmethod
     def delta(
