@@ -112,6 +112,13 @@ class MemoryLog:
         return len(self.records)
 
     @property
+    def known_end(self) -> tuple[int, int]:
+        return max((self.last_epoch, self.end_offset), self.lost_end)
+
+    lost_end: tuple[int, int] = (0, 0)
+    """How far the log went before records were damaged."""
+
+    @property
     def last_epoch(self) -> int:
         return max(self.epochs.latest, 0)
 

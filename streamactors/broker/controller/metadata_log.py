@@ -192,6 +192,11 @@ class MetadataLog:
         """Return the epoch of the last record, 0 without one."""
         return max(self._log.latest_epoch, 0)
 
+    @property
+    def known_end(self) -> EpochEnd:
+        """See `quorum.replica_log.Log`. A second damage before the records are copied is not known."""
+        return max((self.last_epoch, self.end_offset), self._log.lost_end or (0, 0))
+
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return the greatest epoch that is at most `epoch`, and the offset at which it ends; (0, 0) without one."""
         return end_of_epoch(self._log.epochs, self._log.end_offset, self.newest_snapshot, epoch)

@@ -48,8 +48,11 @@ class LogManager:
         disk: Disk | None = None,
         node_id: int = 1,
         cluster_id: str | None = None,
+        others_have_metadata: bool = False,
     ) -> None:
-        """`folder` has the metadata log, alone if `metadata_apart`; `others` are further data folders."""
+        """`folder` has the metadata log, alone if `metadata_apart`; `others` are further data folders. With `others_have_metadata` other nodes have the
+        records of a metadata log that is damaged."""
+        self._others_have_metadata = others_have_metadata
         self.folder = folder
         self.config = config or ManagerConfig()
         self.flush_pool = flush_pool or FlushPool(clock_ms)
@@ -103,7 +106,14 @@ class LogManager:
     def open(self) -> None:
         """Lock the folders and open every log in them, with recovery after a crash. Raises BrokerStartError."""
         self.properties = self.folders.open(self._node_id, self._cluster_id)
-        start = LogStart(self._disk, self.folders, self._default_config, self.flush_pool, strict=self.properties.own)
+        start = LogStart(
+            self._disk,
+            self.folders,
+            self._default_config,
+            self.flush_pool,
+            strict=self.properties.own,
+            others_have_metadata=self._others_have_metadata,
+        )
         self._logs, self._counts, self.moving, self.strays = start.logs, start.counts, start.moving, start.strays
         try:
             start.open_all(self._clock_ms())

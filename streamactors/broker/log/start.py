@@ -28,8 +28,18 @@ class LogStart:
     """`logs` has what was opened, `counts` the number of logs in each folder, `moving` the folders to which replicas were moving when the
     last broker stopped."""
 
-    def __init__(self, disk: Disk, folders: Folders, config: LogConfig, pool: FlushPool, *, strict: bool) -> None:
-        """`strict`: this broker wrote the logs."""
+    def __init__(
+        self,
+        disk: Disk,
+        folders: Folders,
+        config: LogConfig,
+        pool: FlushPool,
+        *,
+        strict: bool,
+        others_have_metadata: bool = False,
+    ) -> None:
+        """`strict`: this broker wrote the logs. `others_have_metadata`: a damaged metadata log can be copied from other nodes."""
+        self._others_have_metadata = others_have_metadata
         self._disk = disk
         self._folders = folders
         self._config = config
@@ -85,6 +95,8 @@ class LogStart:
                 recovery_point=points.get(key, 0),
                 high_watermark=marks.get(key, 0),
                 strict=self._strict,
+                each_synced=name == METADATA_LOG and self._strict,
+                others_have_it=self._others_have_metadata,
             )
             log = PartitionLog.open(self._disk, path, *key, self._config, checkpoints, pool=self._pool, now_ms=now_ms)
             if key in self.logs and not self._replaces_twin(log, folder):

@@ -29,6 +29,10 @@ class Log(Protocol):
     def last_epoch(self) -> int: ...
 
     @property
+    def known_end(self) -> EpochEnd:
+        """(epoch, end offset) of all records that this replica has, or had before some were damaged on its disk. It votes as if it had them."""
+
+    @property
     def voters(self) -> Set[int] | None:
         """The voters that the log names last, committed or not; None if it names none, and the settings do."""
 

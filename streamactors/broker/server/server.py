@@ -295,6 +295,7 @@ class Broker:
             clock_ms=self._clock.wall_ms,
             flush_pool=FlushPool(self._clock.wall_ms, self._deliver),
             disk=self._disk,
+            others_have_metadata=self.config.is_member or len(self.node.controllers) > 1,
         )
         self._undo.append(logs.close)
         logs.on_folder_failed = self.failures.failed

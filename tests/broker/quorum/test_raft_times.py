@@ -292,3 +292,17 @@ def test_a_vote_is_for_a_candidate_whose_log_ends_no_earlier(last_epoch: int, en
     for pre_vote in (True, False):
         state = replica(records=[(3, "a"), (3, "b")])
         assert state.vote(Vote(5, 2, last_epoch, end_offset, pre_vote), 0.0)[0].granted == granted
+
+
+def test_a_replica_that_has_lost_records_votes_as_if_it_had_them_and_does_not_stand() -> None:
+    # Records that a majority had could be lost with the disk of one voter, if it voted for a candidate without them.
+    for pre_vote in (True, False):
+        state = replica(records=[(3, "a")])
+        state._log.lost_end = (3, 2)  # type: ignore[attr-defined]
+        assert not state.vote(Vote(5, 2, 3, 1, pre_vote), 0.0)[0].granted
+        assert state.vote(Vote(5, 2, 3, 2, pre_vote), 0.0)[0].granted
+    state = replica(records=[(3, "a")])
+    state._log.lost_end = (3, 2)  # type: ignore[attr-defined]
+    asked = [each.request for each in state.tick(state.deadline_ms) if isinstance(each, Send)]
+    assert asked
+    assert not any(isinstance(each, Vote) for each in asked)

@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamactors.broker.errors import StorageError
 from streamactors.broker.log import logger
 from streamactors.broker.log.config import LONG_MAX, LogConfig
 from streamactors.broker.log.disk import Disk
+from streamactors.broker.log.partition.damage import KnownEnd, damaged_end
 from streamactors.broker.log.partition.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_folder import COMPACTED
@@ -47,6 +49,10 @@ class Checkpoints:
     high_watermark: int = 0
     strict: bool = True
     """This broker wrote the log, so recovery relies on its rules: contiguous offsets, epochs on disk first."""
+    each_synced: bool = False
+    """Each batch was on the disk before the next one was written: only the last one can be torn."""
+    others_have_it: bool = False
+    """Other nodes have the records of such a log, so that recovery may remove what is behind a damage. Otherwise the damage is an error."""
 
 
 @dataclass(slots=True)
@@ -60,12 +66,14 @@ class LoadedLog:
     end_offset: int
     recovery_point: int
     recovered: bool
+    lost_end: KnownEnd | None = None
+    """How far the log went before recovery removed records that were on the disk; None if it removed none of which that is known."""
 
 
 def load_log(
     disk: Disk, directory: Path, name: str, config: LogConfig, checkpoints: Checkpoints, now_ms: int
 ) -> LoadedLog:
-    """Open the folder. Raises OSError; damage is repaired and logged, never raised."""
+    """Open the folder. Raises OSError; damage is repaired and logged, and raised as StorageError only for a log of which each batch was synced."""
     names = disk.names(directory)
     swapped = _finish_interrupted(disk, directory, config, names)
     if swapped < LONG_MAX:
@@ -79,14 +87,14 @@ def load_log(
         recover_from = LONG_MAX if end is not None else segments[-1].base_offset
     else:
         end = None
-    recovered = False
+    recovered, lost_end = False, None
     if end is None and segments:
         checker = BatchChecker(
             epochs,
             learn_epochs=not (epochs_known and checkpoints.strict),
             gaps=config.compacts or swapped < LONG_MAX or not checkpoints.strict or disk.exists(directory / COMPACTED),
         )
-        end = _recover(disk, directory, name, segments, checker, recover_from, log_start, now_ms)
+        end, lost_end = _recover(disk, directory, name, segments, checker, recover_from, log_start, now_ms, checkpoints)
         recovered = True
     end = log_start if end is None else end
     if segments and end < log_start:
@@ -105,7 +113,7 @@ def load_log(
     _remove_stray_snapshots(disk, directory, segments, end)
     producers = load_producers(disk, directory, segments, log_start, end, now_ms, checkpoints.high_watermark)
     point = end if not recovered else max(min(checkpoints.recovery_point, end), log_start)
-    return LoadedLog(segments, producers, epochs, log_start, end, point, recovered)
+    return LoadedLog(segments, producers, epochs, log_start, end, point, recovered, lost_end)
 
 
 def _recover(
@@ -117,8 +125,9 @@ def _recover(
     recover_from: int,
     log_start: int,
     now_ms: int,
-) -> int:
-    """Recover the segments from the one with the offset before `recover_from` on. Return the log end.
+    checkpoints: Checkpoints,
+) -> tuple[int, KnownEnd | None]:
+    """Recover the segments from the one with the offset before `recover_from` on. Return the log end, and see `LoadedLog.lost_end`.
 
     That segment may have been truncated to the offset without a sync of the truncation."""
     first = 0
@@ -132,7 +141,7 @@ def _recover(
         if offset > trusted:
             disk.remove(snapshot_path(directory, offset))
     producers = load_producers(disk, directory, segments[:first], log_start, base, now_ms, base)
-    end = base
+    end, lost_end = base, None
     for index in range(first, len(segments)):
         segment = segments[index]
         limit = segments[index + 1].base_offset if index + 1 < len(segments) else None
@@ -140,6 +149,13 @@ def _recover(
         end, damage = found.next_offset, found.damage
         if damage is None and limit is not None and end < limit and not checker.gaps:
             damage = f"the next segment begins at offset {limit}"
+        if damage is not None and checkpoints.each_synced:
+            rest = b"".join(
+                each.log.read_at(each.size, found.position if each is segment else 0) for each in segments[index:]
+            )
+            lost_end = damaged_end(rest, end, checkpoints.high_watermark, checker.epochs.latest)
+            if lost_end is not None:
+                tell_damage(name, directory, end, damage, lost_end, others_have_it=checkpoints.others_have_it)
         if damage is not None:
             # Batches beyond the next segment's base are from before a truncation to it: the next segment stays.
             lost, later = segment.size - found.position, [] if end == limit else segments[index + 1 :]
@@ -158,7 +174,19 @@ def _recover(
             segment.close_for_append()
             producers.end_offset = end
             disk.write(snapshot_path(directory, end), encode_snapshot(producers.entries.values()))
-    return end
+    return end, lost_end
+
+
+def tell_damage(
+    name: str, directory: Path, offset: int, damage: str, lost_end: KnownEnd, *, others_have_it: bool
+) -> None:
+    """Say that records which were on the disk are damaged. Raises StorageError if no other node has them; the files are then as before."""
+    where = (
+        f"{name} is damaged at record {offset} ({damage}), and records up to {lost_end.end_offset - 1} were on the disk"
+    )
+    if not others_have_it:
+        raise StorageError(f"{where}; restore {directory} from a copy, or start with another --data folder")
+    logger.error("%s; they are removed here and copied again from the other nodes; look at the disk", where)
 
 
 def _load_epochs(disk: Disk, directory: Path) -> tuple[LeaderEpochs, bool]:

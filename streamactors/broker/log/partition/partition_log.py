@@ -17,6 +17,7 @@ from streamactors.broker.errors import StorageError, StorageShortage
 from streamactors.broker.log.config import LONG_MAX, LogConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import Flusher, FlushPool
+from streamactors.broker.log.partition.damage import KnownEnd
 from streamactors.broker.log.partition.leader_epochs import LeaderEpochs
 from streamactors.broker.log.partition.log_append import AppendResult, LeaderAppend
 from streamactors.broker.log.partition.log_core import LogCore
@@ -51,6 +52,7 @@ class PartitionLog(LogCore):
         "directory",
         "disk",
         "flusher",
+        "lost_end",
         "reader",
         "topic_id",
         "trim",
@@ -72,6 +74,8 @@ class PartitionLog(LogCore):
         self.topic_id = topic_id
         self.disk = folder.disk
         self.directory = folder.path
+        self.lost_end: KnownEnd | None = None
+        """How far the log went before recovery removed damaged records, see `LoadedLog`."""
         self.closed_in_order = False
         """`close` brought everything to the disk."""
         self._found_in_order: tuple[int, ...] = ()
@@ -137,6 +141,7 @@ class PartitionLog(LogCore):
         folder = LogFolder(disk, directory)
         opened = cls(folder, topic, partition, topic_id, config, pool, loaded, checkpoints.high_watermark)
         opened.truncated_to = folder.read_truncation()
+        opened.lost_end = loaded.lost_end
         if not loaded.recovered:
             opened._found_in_order = opened._shape()
         if loaded.recovered and opened.unflushed:

@@ -137,6 +137,8 @@ class RaftState:
         """Whether this node has a vote, or had one before a change that may not be committed."""
         # 1 removes itself from {1, 2} -> 2 lacks the record and needs the vote of 1 -> the log of 1 is longer: only 1 can lead.
         log = self._log
+        if log.known_end > (log.last_epoch, log.end_offset):
+            return False  # it has lost records that may be committed, and copies them first
         if self._me in self.voters or log.voters_offset < self.high_watermark:
             return self._me in self.voters
         return self._me in (self._first_voters if log.voters_before is None else log.voters_before)
@@ -228,7 +230,7 @@ class RaftState:
         return known.leader is None and (voted is None or same)
 
     def _is_up_to_date(self, vote: Vote) -> bool:
-        return (vote.last_epoch, vote.end_offset) >= (self._log.last_epoch, self._log.end_offset)
+        return (vote.last_epoch, vote.end_offset) >= self._log.known_end
 
     # --- epochs and leaders ---
 
@@ -249,7 +251,7 @@ class RaftState:
         if not error and self.role is Role.FOLLOWER and self._me in self.voters:
             effects += self._lose_leader(Role.UNATTACHED)
             place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)
-            if place == 0:
+            if place == 0 and self._may_lead():
                 return Answer(error, self.epoch, self.leader), effects + self._prospect(now_ms)
             self.deadline_ms = now_ms + min(RETRY_MS * 2**place, self._timing.election_ms)
         return Answer(error, self.epoch, self.leader), effects
