@@ -148,8 +148,10 @@ class BrokerConfig(
 
     @property
     def votes_with_others(self) -> bool:
-        """Whether this node is one of several controllers, or may become one because the metadata log names the voters."""
-        return not self.is_member and (len(self.voters) > 1 or QUORUM_IN_LOG in self.static)
+        """Whether this node is one of several controllers, or may become one because the metadata log names the voters.
+
+        A controller that is no broker counts, too, also as the only voter: its brokers are other nodes."""
+        return not self.is_member and (len(self.voters) > 1 or QUORUM_IN_LOG in self.static or not self.is_broker)
 
     @property
     def is_one_of_several(self) -> bool:
@@ -207,11 +209,10 @@ _NOT_A_VOTER: Final = (
     "this node is a controller and is not among them; name it with its node.id, or join their cluster with "
     "process.roles=broker"
 )
-_ALONE: Final = (
-    "one controller alone is a broker too: process.roles=broker,controller; or name several with "
-    "controller.quorum.voters=1@host:port,2@host:port,3@host:port"
+_NO_VOTERS: Final = (
+    "name the controllers, at least this one, with controller.quorum.voters=1@host:port, or with "
+    "controller.quorum.bootstrap.servers and a folder whose format names its voters"
 )
-_NO_VOTERS: Final = f"{_ALONE}, or with controller.quorum.bootstrap.servers and a folder whose format names its voters"
 
 
 def _check_identity(config: BrokerConfig) -> None:
@@ -241,5 +242,3 @@ def _check_identity(config: BrokerConfig) -> None:
             raise refuse("controller.quorum.voters", ",".join(voters), _NOT_A_VOTER)
         if not config.is_broker and not voters and not bootstrap:
             raise refuse("process.roles", "controller", _NO_VOTERS)
-        if not config.is_broker and len(voters) == 1:
-            raise refuse("process.roles", "controller", _ALONE)

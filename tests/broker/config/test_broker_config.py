@@ -120,7 +120,7 @@ def test_kafkas_own_kraft_properties_start() -> None:
     ("settings", "complaint"),
     [
         ({"broker.id": 2, "node.id": 3}, "broker.id=2: node.id is 3"),
-        ({"process.roles": "controller"}, "one controller alone is a broker too"),
+        ({"process.roles": "controller"}, "name the controllers, at least this one"),
         ({"node.id": 3, "controller.quorum.voters": "1@a:1,2@b:1"}, "is not among them"),
         ({"controller.quorum.voters": "7@a:1"}, "is not among them"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "controller 1 is named twice"),
