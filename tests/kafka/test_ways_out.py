@@ -22,6 +22,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
+from streamactors.kafka.between.changelogs import changelog_topics
 from streamactors.kafka.client import connection, created_topics
 from streamactors.kafka.client.admin import Member
 from streamactors.kafka.errors import RecordError, TopicNotFound
@@ -140,6 +141,27 @@ def test_a_topic_that_the_records_bring_into_being_is_said(cluster, producer_set
     assert len(told) == 1
     assert "topic paymetns did not exist at" in told[0]
     assert told[0].endswith("was created (auto.create.topics.enable); did you mean payments?")
+
+
+def test_topics_of_a_topology_that_another_instance_has_just_made_are_not_said(cluster, settings, caplog):
+    # Both instances start at once: the producer of one starts, the other creates the changelog, and the first finds it there.
+    with Admin(settings) as admin:
+        for topic in ("g-rows-repartition", "g-sums-changelog"):
+            admin.create(topic, 1)
+            created_topics.made_here.discard(topic)
+    created = created_topics.CreatedTopics(
+        "b:9092", lambda ms, fn: None, lambda: ["g-rows-repartition", "g-sums-changelog", "paymetns"]
+    )
+    created.start(["payments"])
+    changelog_topics.ensure_topic(settings, "g-rows-repartition", 1)
+    found = SimpleNamespace(
+        _topics={"counts": "g-sums-changelog"}, _refuse_renumbered=lambda *_: None, _tell_of_renamed=lambda *_: None
+    )
+    changelog_topics.ChangelogTopics._prepare(found, None, {"g-sums-changelog": 1}, 1)
+    for topic in ("g-rows-repartition", "g-sums-changelog", "paymetns"):
+        created.sent(topic)
+    created.look()
+    assert [record.args[0] for record in caplog.records] == ["paymetns"]
 
 
 def test_a_topic_that_this_process_creates_while_the_producer_runs_is_not_said(cluster, settings, caplog):

@@ -264,7 +264,8 @@ class Broker:
         if self.config.votes_with_others and not (self._folder / META_PROPERTIES).exists():
             raise BrokerStartError(
                 f"{self._folder} is not formatted, and the controllers of a cluster must have the id of the same cluster; "
-                f"format it with: streamactors storage format --cluster-id ID --data {self._folder}"
+                f"format it with: streamactors storage format --cluster-id ID "
+                f"--node-id {self.config.effective_node_id} --data {self._folder}"
             )
         if not self.config.is_member:
             return None

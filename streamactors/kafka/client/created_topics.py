@@ -14,7 +14,8 @@ from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.kafka.client.connection import ck, did_you_mean
 
 made_here: Final[set[str]] = set()
-"""Topics that this process has created by name, such as changelogs; the broker's own creation is what is worth a warning."""
+"""Topics that this process has created by name, such as changelogs, or has found at the broker before it wrote to them: another instance may have created them. The
+broker's own creation is what is worth a warning."""
 NEW_TOPIC_MS: Final = 1_000
 """How long after its first record the broker knows a topic that it creates, as a rule. Each further look comes after twice the time."""
 LOOKS: Final = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,17 @@ from hypothesis.stateful import precondition, rule
 
 from streamactors.broker.errors import StorageError
 from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.disk import Disk, LogFile
 from streamactors.broker.log.folders.folder_names import future_name, parse_future
 from streamactors.broker.log.folders.future_log import REPLACING, FutureLog
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition.log_read import LogSlice
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from tests.broker.failing_folder import FailingDisk
-from tests.broker.log.conftest import NOW_MS
+from tests.broker.log.appending import append as append_values
+from tests.broker.log.conftest import NOW_MS, MakeLog
 from tests.broker.log.data_folder import append, crash
+from tests.broker.log.manual_pool import ManualPool
 from tests.broker.log.quick_disk import QuickDisk
 from tests.broker.log.test_state_machine import PROFILE, CompactedLogMachine, LogMachine
 
@@ -299,6 +303,57 @@ def test_retention_during_a_step_does_not_end_the_move(two: TwoFolders, monkeypa
     assert moved is not None
     assert (moved.log_start_offset, moved.end_offset) == (26, 27)
     two.logs.close()
+
+
+class _SlowFile(LogFile):
+    __slots__ = ("disk",)
+    disk: _SlowDisk
+
+    def sync(self) -> None:
+        meanwhile, self.disk.meanwhile = self.disk.meanwhile, lambda: None
+        meanwhile()
+
+
+class _SlowDisk(Disk):
+    """`meanwhile` happens during the next sync of a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def file(self, path: Path) -> LogFile:
+        made = _SlowFile(path, self.open_files)
+        made.disk = self
+        return made
+
+
+@pytest.mark.parametrize("replaces", [True, False], ids=["replaced", "dropped"])
+def test_a_flush_that_is_under_way_while_the_copy_goes_is_no_error(
+    make_log: MakeLog, pool: ManualPool, tmp_path: Path, caplog: pytest.LogCaptureFixture, replaces: bool
+) -> None:
+    # A move of a folder logged "cannot flush to disk: No such file or directory (…-future)", although nothing was lost.
+    current = make_log(segment_bytes=500)
+    for _ in range(5):
+        append_values(current, b"v" * 300)
+    pool.run()
+    (tmp_path / "other").mkdir()
+    disk = _SlowDisk()
+    future = FutureLog(disk, current, tmp_path / "other", pool, NOW_MS)
+    while future.copy(1 << 20, NOW_MS):
+        pass
+    gone: list[object] = []
+
+    def go() -> None:
+        if replaces:
+            future.replace(tmp_path / "gone", NOW_MS).abandon()
+        else:
+            future.discard()
+        gone.append(future)
+
+    disk.meanwhile = go
+    pool.run()
+    assert gone
+    assert caplog.messages == []
 
 
 def test_a_log_that_went_on_is_newer_than_a_copy_that_was_given_up(two: TwoFolders) -> None:

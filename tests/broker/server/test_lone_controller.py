@@ -58,5 +58,7 @@ def test_the_broker_goes_on_while_it_is_away(tmp_path: Path) -> None:
 
 
 def test_an_unformatted_folder_is_refused_with_the_command(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"not formatted.*streamactors storage format --cluster-id ID .*--data"):
+    with pytest.raises(
+        Exception, match=r"not formatted.*streamactors storage format --cluster-id ID --node-id 1 --data"
+    ):
         Cluster(tmp_path).controller().__enter__()

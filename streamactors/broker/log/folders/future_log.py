@@ -124,6 +124,7 @@ class FutureLog:
             current.check_online()
             self._take_state(now_ms, cleaned_to, is_compacted=self._copy_rest(now_ms))
             future.close()
+            future.deleted = True  # a flush that was requested before comes to a folder that has another name by then
             path = self.folder / f"{current.topic}-{current.partition}"
             if path != current.directory and self._disk.exists(path):
                 with suppress(OSError):  # left by a replacement that failed
@@ -208,6 +209,8 @@ class FutureLog:
         """Remove the copy. An error of the disk is ignored: the next start removes the folder."""
         with self.current.lock:
             self.current.is_copied = False
+        with self.log.lock:
+            self.log.deleted = True
         self.log.abandon()
         with suppress(OSError):
             self._disk.remove_directory(self.log.directory)

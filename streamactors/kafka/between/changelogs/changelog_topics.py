@@ -19,6 +19,7 @@ from streamactors.kafka.between.changelogs.disk_places import REFUSES_LOST_OFFSE
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.newest_ends import PartitionEnd, known_epochs
 from streamactors.kafka.client.runs import keys_and_values
 from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer, TopicError, TopicNotFound
@@ -183,6 +184,7 @@ class ChangelogTopics:
                 wanted = self._created_with.get(self._stores[topic], COMPACTED)
                 admin.create(topic, partitions, settings=wanted, exist_ok=True)
             _wait_for(client, missing)
+        made_here.update(self._topics.values())  # also those that another instance has just made
 
     def _refuse_renumbered(self, missing: Iterable[str], known: Iterable[str]) -> None:
         """A generated name shifts when a step is added or taken away before it; its state would stay behind under the old name."""
@@ -330,7 +332,8 @@ def ensure_topic(settings: ConsumerSettings, topic: str, partitions: int | None)
                 raise TopicNotFound(f"no topic {topic} at {servers}; create it, or say with how many partitions")
             Admin(settings).create(topic, partitions, settings=ROWS, exist_ok=True)
             _wait_for(client, [topic])
-        elif partitions not in (None, known):
+        made_here.add(topic)
+        if known is not None and partitions not in (None, known):
             raise TopicError(
                 f"topic {topic} has {known} partitions, not {partitions}: rows would change their partition"
             )
