@@ -13,6 +13,7 @@ from streamactors.actors.messages import ActorExitRequest, ActorTypeDispatcher, 
 from streamactors.actors.running.fd_watch import FdWatch
 from streamactors.actors.system import ActorSystem
 from tests.actors.eventually import eventually
+from tests.actors.on_loop import on_loop
 
 
 class PipeReader(ActorTypeDispatcher):
@@ -128,3 +129,24 @@ def test_a_descriptor_that_cannot_be_watched_is_left_out(actor_system: ActorSyst
 class Echo(ActorTypeDispatcher):
     def receiveMsg_int(self, message: int, sender: Any) -> None:
         self.send(sender, message)
+
+
+def test_the_end_of_a_pipe_that_was_closed_while_the_actor_read_is_reported_afterwards(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The writer closed while a WatchMessage was outstanding: the dispatcher dropped the descriptor as broken, and the actor never heard of the end.
+    reader, writer = os.pipe()
+    told: list[list[int]] = []
+    watch = FdWatch(dispatcher, "reader", told.append)
+    on_loop(dispatcher, lambda: watch.watch({reader}, answered=False))
+    os.write(writer, b"x")
+    eventually(lambda: told == [[reader]])
+    os.close(writer)
+    eventually(lambda: reader not in on_loop(dispatcher, lambda: set(watch._registered)))
+    assert os.read(reader, 10) == b"x"
+    on_loop(dispatcher, lambda: watch.watch({reader}, answered=True))
+    eventually(lambda: told == [[reader], [reader]])
+    assert os.read(reader, 10) == b""
+    on_loop(dispatcher, lambda: watch.watch((), answered=True))
+    os.close(reader)
+    assert not caplog.records

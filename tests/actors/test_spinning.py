@@ -47,6 +47,7 @@ def test_a_callback_that_is_called_again_and_again_without_work_is_named_once(
     assert len([record for record in caplog.records if "whole core" in record.message]) == 1
 
 
+@pytest.mark.expects_log("fails", again=True)
 def test_a_callback_that_fails_each_time_spins(
     dispatcher: Dispatcher, pair: tuple[socket.socket, socket.socket], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,6 +96,7 @@ def test_calls_without_work_between_calls_with_work_are_forgiven(
     assert not spins()
 
 
+@pytest.mark.expects_log("looks_again ran in")
 def test_a_function_that_queues_itself_is_named(dispatcher: Dispatcher) -> None:
     over = threading.Event()
 
@@ -108,6 +110,7 @@ def test_a_function_that_queues_itself_is_named(dispatcher: Dispatcher) -> None:
     assert "looks_again ran in 2,000 rounds without a sleep" in str(spins()[0])
 
 
+@pytest.mark.expects_log("due_at_once ran in")
 def test_a_timer_that_is_due_at_once_again_and_again_is_named(dispatcher: Dispatcher) -> None:
     over = threading.Event()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 
@@ -52,7 +53,7 @@ class FdWatch:
         for fd in wanted - self._armed:
             try:
                 if fd not in self._registered:
-                    dispatcher.register(fd, self._on_readable(fd))
+                    dispatcher.register(fd, self._on_readable(fd), on_broken=partial(self._broke, fd))
                     self._registered.add(fd)
                 elif not self._outstanding:
                     dispatcher.modify(fd, self._on_readable(fd))
@@ -71,6 +72,10 @@ class FdWatch:
         self._registered.discard(fd)
         self._armed.discard(fd)
         self._dispatcher.unregister(fd)
+
+    def _broke(self, fd: int) -> None:
+        """The other end has closed while the descriptor was not armed: the dispatcher forgets it, and it is registered anew when it is armed."""
+        self._registered.discard(fd)
 
     def _on_readable(self, fd: int) -> Callable[[], bool]:
         def on_readable() -> bool:
