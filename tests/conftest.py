@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     report = config.getoption("--watch-report")
-    config.pluginmanager.register(Watch(Path(report) if report else None, logs=False), "watch")
+    config.pluginmanager.register(Watch(Path(report) if report else None), "watch")
     # make test & in a shell's script -> SIGINT is ignored, also by every process that a test starts in order to interrupt it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

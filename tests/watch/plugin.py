@@ -17,6 +17,10 @@ from tests.watch.closings import ClosingWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, unexpected
 from tests.watch.processes import ProcessWatch
 
+LOGS_IN = ("tests/actors/", "tests/engine/", "tests/dsl/", "tests/broker/network/", "tests/watch/", "test_faulty.py")
+SLOW = ("slow", "compat", "differential")
+"""Rooms whose fast tests say what they expect to be logged; the list only grows. All else is watched everywhere."""
+
 
 class Watched(AssertionError):
     """What the watch has found during a test."""
@@ -25,9 +29,8 @@ class Watched(AssertionError):
 class Watch:
     """A pytest plugin. The faults of a test are collected until its fixtures are torn down."""
 
-    def __init__(self, report: Path | None = None, *, logs: bool = True) -> None:
+    def __init__(self, report: Path | None = None) -> None:
         self._report = report
-        self._looks_at_logs = logs or report is not None
         self._patch = pytest.MonkeyPatch()
         self.logs = LogWatch()
         self.processes = ProcessWatch()
@@ -58,9 +61,11 @@ class Watch:
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         result = yield
         of_file = self._of_files.get(item.nodeid.partition("::")[0], Expected())
+        logs = item.nodeid.startswith(LOGS_IN) and not any(map(item.get_closest_marker, SLOW))
         found = self.take(
             expected_by(item.iter_markers("expects_log")) + of_file,
             may_crash=item.get_closest_marker("expects_crash") is not None,
+            logs=self._report is not None or logs,
         )
         if found:
             if self._report is None:
@@ -69,7 +74,7 @@ class Watch:
                 report.write(json.dumps([item.nodeid, found, self.templates]) + "\n")
         return result
 
-    def take(self, expected: Expected, *, may_crash: bool = False) -> list[str]:
+    def take(self, expected: Expected, *, may_crash: bool = False, logs: bool = True) -> list[str]:
         """Return a sentence for each fault since the last call."""
         unread, seen = self.logs.take()
         of_processes, crashes = self.processes.take()
@@ -80,7 +85,7 @@ class Watch:
         found += [f"closes late: {late}" for late in self.closings.take()]
         found += [] if may_crash else crashes
         self.templates = sorted({each.template for each in [*unread, *of_processes]})
-        if not self._looks_at_logs:
+        if not logs:
             return found
         found += unexpected([*unread, *of_processes], expected)
         found += repeated([*seen, *of_processes], expected)
