@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.broker.protocol.api_keys import NAMES
+from streamactors.broker.protocol.api_keys import NAMES, WITHOUT_SCHEMA
 from streamactors.broker.protocol.messages import (
     decode_request,
     decode_response,
@@ -88,7 +88,7 @@ def test_every_message_in_every_version_is_apache_kafkas_to_the_byte() -> None:
     same: set[tuple[int, int, str]] = set()
     differing = {}
     try:
-        for key in sorted(NAMES):
+        for key in sorted(NAMES.keys() - WITHOUT_SCHEMA):
             for version in range(known_versions(key)[0], known_versions(key)[1] + 1):
                 for direction in ("request", "response"):
                     struct = load_struct(key, version, direction)

@@ -44,6 +44,7 @@ NEEDS_NO_RIGHT = {
     17: "SaslHandshake: comes before the principal is known",
     18: "ApiVersions: comes before the principal is known",
     36: "SaslAuthenticate: tells the principal",
+    **dict.fromkeys((68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92, 93), "refused before rights: its feature is off"),
 }
 LEFT_OUT = (
     "error_message",

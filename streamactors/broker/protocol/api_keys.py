@@ -105,6 +105,9 @@ _APIS: Final[dict[int, tuple[str, int]]] = {
     93: ("streams_group_topology_description_update", 0),
 }
 
+WITHOUT_SCHEMA: Final = frozenset({93})
+"""The APIs whose messages kio does not have. Their handlers need no schema."""
+
 NAMES: Final = {key: name for key, (name, _) in _APIS.items()}
 FIRST_FLEXIBLE: Final = {key: first for key, (_, first) in _APIS.items()}
 
