@@ -49,17 +49,6 @@ def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int
         from streamactors.demo.killing.crash import crash_demo
 
         return 0 if crash_demo(into, seed) else 1
-    import logging
-
-    windows = logging.getLogger("streamactors.windows")
-    level = windows.level
-    windows.setLevel(logging.ERROR)  # late flights are the point here, not a warning
-    code = _run(cluster, into, speed)
-    windows.setLevel(level)  # not behind Ctrl-C: streams run on until the process ends
-    return code
-
-
-def _run(cluster: bool, into: Path, speed: int | None) -> int:
     if cluster:
         from streamactors.demo.killing.cluster_demo import run_cluster_demo
 

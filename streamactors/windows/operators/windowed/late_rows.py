@@ -2,8 +2,8 @@
 
 Windows: the limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
 [start, end] and a sliding window [start, end], to which their end belongs, are closed when their end is before the limit. A row is late
-for each closed window that it would have updated. Each such window refuses the row: the row changes nothing there, `dropped-records` counts one, the log
-names it (at the 1st, 2nd, 4th, 8th … refusal), and with `windowed_by(…, late=sink)` the sink receives a LateRecord.
+for each closed window that it would have updated. Each such window refuses the row: the row changes nothing there and `dropped-records` counts one. With `windowed_by(…, late=sink)` the sink
+receives a LateRecord; without a sink the log names the row (at the 1st, 2nd, 4th, 8th … refusal).
 The open windows of the same row are updated as usual. The operators decide what is late: time windows in `time_windows.py`, sessions in
 `session_windows.py`, sliding windows in `sliding_windows.py`.
 
@@ -36,6 +36,7 @@ def refuse_row(
     env.metrics.dropped_late += 1
     if env.late is not None:
         env.late.append(LateRecord(as_read(record), start, end, stream_time, limit))
+        return  # nothing is lost: the sink has the row
     count = env.metrics.dropped_late
     if count & (count - 1) == 0:  # a power of two: a flood of late rows must not flood the log
         log.warning(
