@@ -5,7 +5,6 @@ A machine that runs other tests may delay any thread for seconds, so a closing i
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable
 from functools import wraps
@@ -65,11 +64,9 @@ class ClosingWatch:
 
     def __init__(self, grace_s: float = GRACE_S) -> None:
         self.grace_s = grace_s
-        self._lock = threading.RLock()
         self._late: list[str] = []
         self._waiting = list(CLOSINGS)
         self._knows_consumers = False
-        self._open: list[_Open] = []
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Measure the closings of the modules that are imported by now. Cheap, so it is called before every test."""
@@ -95,22 +92,14 @@ class ClosingWatch:
         return begins
 
     def _opened(self, closing: _Open) -> None:
+        """Measure until the consumer has closed. One whose actor ended with its system never does, and is forgotten."""
+
         def closed(_: Any) -> None:
-            self._look(closing)
+            took_s = time.monotonic() - closing.began_s
+            if took_s > closing.limit_s + self.grace_s:
+                self._late.append(f"{closing.name} closed after {took_s:.1f} s, and its limit is {closing.limit_s:g} s")
 
-        self._open.append(closing)
         closing.closed.add_done_callback(closed)
-
-    def _look(self, closing: _Open) -> None:
-        took_s = time.monotonic() - closing.began_s
-        late = took_s > closing.limit_s + self.grace_s
-        with self._lock:
-            if closing not in self._open or not (late or closing.closed.done()):
-                return
-            self._open.remove(closing)
-            if late:
-                verb = "closed" if closing.closed.done() else "has not closed"
-                self._late.append(f"{closing.name} {verb} after {took_s:.1f} s, and its limit is {closing.limit_s:g} s")
 
     def measured(self, name: str, close: Callable[..., Any], limit: Callable[..., float | None]) -> Callable[..., Any]:
         """Return `close` with a look at the clock around it."""
@@ -129,8 +118,6 @@ class ClosingWatch:
         return closing
 
     def take(self) -> list[str]:
-        """Return a sentence for each closing that was late, or is late now, since the last call."""
-        for closing in tuple(self._open):
-            self._look(closing)
+        """Return a sentence for each closing that was late, since the last call."""
         late, self._late = self._late, []
         return late
