@@ -20,7 +20,7 @@ from tests.faults.sabotage.faults import FULL_S
 from tests.faults.workload import Run
 
 NODES = (1, 2, 3)
-CHANGELOG = "counters-seen-store-changelog"
+CHANGELOG = "late-seen-store-changelog"
 SHOWN_BY = {
     "elects-anybody": "_kill_all_who_are_in_sync",
     "forgets-votes": "_kill_who_has_voted",
@@ -196,15 +196,15 @@ class Trouble:
         self._cluster.heal()
 
     def _start_beside_cut_off(self, _run: Run, over: threading.Event) -> None:
-        """An instance with state on disk dies. It starts again when the broker that it knows has been cut off for longer than its lease, or is about to
-        lose it."""
+        """A leader of a changelog is cut off. An instance works on with the next leader, so that its state on disk is newer than the old leader's log.
+        Then it dies, and starts again beside the old leader."""
         assert self._latecomer is not None
         cut_off = self._node()
         with suppress(BrokerError):  # no changelog yet
             cut_off = max(self._cluster.leader(CHANGELOG, self._dice.randrange(3)), 1)
-        self._latecomer.kill()
         self._cluster.partition({cut_off}, set(NODES) - {cut_off})
-        over.wait(self._dice.choice([1.0, 3.0, 5.0]))
+        over.wait(self._dice.choice([2.0, 5.0, 7.0]))
+        self._latecomer.kill()
         self._latecomer.start_at(self._cluster.bootstrap_servers.split(",")[cut_off - 1])
         over.wait(self._dice.choice([3.0, 6.0]))
         self._cluster.heal()

@@ -34,7 +34,7 @@ from streamactors.windows import State, TimeWindows
 SOURCE, TARGET = os.environ.get("WORKER_SOURCE", "in"), os.environ.get("WORKER_TARGET", "out")
 STATE = os.environ.get("WORKER_STATE", "")
 """The folder for the state of the windows; empty: it is in memory."""
-READERS, COPIERS, COUNTERS = "readers", "copiers", "counters"
+READERS, COPIERS, COUNTERS = "readers", "copiers", os.environ.get("WORKER_GROUP", "counters")
 WINDOW_MS = 2_000
 
 
