@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,42 @@ def test_the_users_error_is_the_querys_and_a_restart_resumes_at_that_batch(spark
     assert again.id == query.id
     assert written[2] == tried[0]  # the same batch, row for row
     assert [row[0] for _, rows in written for row in rows] == list(range(100))
+
+
+def _exits(*_: Any) -> Any:
+    sys.exit("the configuration is missing")
+
+
+def _interrupts(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("fn", "error"), [(_exits, SystemExit), (_interrupts, KeyboardInterrupt)])
+def test_a_function_that_exits_ends_the_query_with_that_error(
+    spark: Any, tmp_path: Path, fn: Any, error: type[BaseException]
+) -> None:
+    """The query neither ended nor logged anything: Py4J gave Spark no answer."""
+    source = Source.range(0, 3).map(lambda n: (n,))
+    query = run(source, SparkSink.foreach_batch(spark, fn, "n long", tmp_path / "ck"))
+    assert isinstance(query.completion.exception(END_S), error)
+    assert not query.is_active
+    written: Written = []
+    assert run(source, SparkSink.foreach_batch(spark, collect(written), "n long", tmp_path / "ck")).await_termination(
+        END_S
+    )
+    assert written == [(0, [(0,), (1,), (2,)])]  # nothing counts as written
+
+
+def test_a_transform_that_exits_ends_the_query_with_that_error(spark: Any, tmp_path: Path) -> None:
+    sink = SparkSink.parquet(spark, tmp_path / "table", "n long", tmp_path / "ck", transform=_exits)
+    query = run(Source.from_iterable([(1,)]), sink)
+    assert isinstance(query.completion.exception(END_S), SystemExit)
+
+
+def test_dead_letters_that_exit_end_the_query_with_that_error(spark: Any, tmp_path: Path) -> None:
+    sink = SparkSink.foreach_batch(spark, lambda df, epoch: None, "n long", tmp_path / "ck", dead_letters=_exits)
+    query = run(Source.from_iterable([("one",)]), sink)
+    assert isinstance(query.completion.exception(END_S), SystemExit)
 
 
 def test_stop_interrupts_a_batch_which_comes_again(spark: Any, tmp_path: Path) -> None:

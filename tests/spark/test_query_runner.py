@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from streamactors.spark.errors import SparkQueryFailed
 from streamactors.spark.query import runner as query_runner
@@ -176,8 +178,79 @@ def test_the_error_of_the_users_function_is_the_outcome_whatever_spark_makes_of_
     assert rig.runner._writing is None
 
 
-def _raises(error: Exception) -> Callable[[float], bool]:
-    def fail(timeout: float) -> bool:
+@pytest.mark.parametrize("error", [SystemExit("no configuration"), KeyboardInterrupt(), CancelledError()])
+def test_an_exit_of_the_users_function_is_the_outcome_and_spark_gets_an_answer(rig: Rig, error: BaseException) -> None:
+    """Py4J answers the JVM for an Exception only: after `sys.exit` Spark waited for the end of the batch without end."""
+    rig.runner._fn = _raises(error)
+    rig.runner.start()
+    rig.runner._started.wait(60)
+    with pytest.raises(RuntimeError, match=type(error).__name__) as answer:
+        rig.runner._call(None, 3)
+    assert answer.value.__cause__ is error
+    rig.query.awaitTermination = _raises(RuntimeError("[STREAM_FAILED] …"))  # type: ignore[method-assign]
+    assert rig.ends() is error
+
+
+class Jvm:
+    """What is called of a session's JVM."""
+
+    def __init__(self, *, gone: bool) -> None:
+        self.gone = gone
+
+    def nanoTime(self) -> int:
+        if self.gone:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return 1
+
+
+def _outcome_of_a_function_that_raises(rig: Rig, error: Exception, *, jvm_gone: bool) -> BaseException | None:
+    system = SimpleNamespace(System=Jvm(gone=jvm_gone))
+    rig.spark._jvm = SimpleNamespace(java=SimpleNamespace(lang=system))
+    rig.runner._fn = _raises(error)
+    rig.runner.start()
+    rig.runner._started.wait(60)
+    with pytest.raises(type(error)):
+        rig.runner._call(None, 3)
+    rig.query.awaitTermination = _raises(Py4JNetworkError("Answer from Java side is empty"))  # type: ignore[method-assign]
+    return rig.ends()
+
+
+def _wrapped(cause: Exception) -> Exception:
+    error = LookupError("the batch could not be written")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JNetworkError("Answer from Java side is empty"),
+        Py4JError("An error occurred while calling o55.collectToPython"),
+        ConnectionRefusedError(111, "Connection refused"),
+        _wrapped(Py4JNetworkError("Answer from Java side is empty")),
+    ],
+)
+def test_a_jvm_that_dies_while_the_function_calls_it_is_the_outcome(rig: Rig, error: Exception) -> None:
+    outcome = _outcome_of_a_function_that_raises(rig, error, jvm_gone=True)
+    assert type(outcome) is SparkQueryFailed
+    assert str(outcome).startswith("Spark's JVM has gone away; run the graph again")
+    assert outcome.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("error", "jvm_gone"),
+    [
+        (ConnectionRefusedError(111, "the user's database"), False),
+        (Py4JError("a method that the JVM does not have"), False),
+        (ValueError("price"), True),
+    ],
+)
+def test_an_error_of_the_function_that_is_not_a_lost_jvm_stays(rig: Rig, error: Exception, jvm_gone: bool) -> None:
+    assert _outcome_of_a_function_that_raises(rig, error, jvm_gone=jvm_gone) is error
+
+
+def _raises(error: BaseException) -> Callable[..., bool]:
+    def fail(*arguments: Any) -> bool:
         raise error
 
     return fail

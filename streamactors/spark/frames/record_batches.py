@@ -11,14 +11,15 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 
-from streamactors.spark.errors import SparkSetupError
+from streamactors.spark.errors import SparkQueryFailed, SparkSetupError
+from streamactors.spark.session.session import is_lost
 
 
 def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a batch DataFrame, partition by partition; the next partition is computed meanwhile.
 
-    Timestamps have the session's time zone. Raises PySparkTypeError for a column that Arrow does not know, the error of a job that fails, and
-    SparkSetupError for a version of PySpark without these functions."""
+    Timestamps have the session's time zone. Raises PySparkTypeError for a column that Arrow does not know, the error of a job that fails, SparkQueryFailed
+    if the JVM goes away, and SparkSetupError for a version of PySpark without these functions."""
     try:
         from pyspark.serializers import NoOpSerializer
         from pyspark.sql.pandas.types import to_arrow_schema
@@ -37,5 +38,10 @@ def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
         timezone=session.conf.get("spark.sql.session.timeZone"),
         prefers_large_types=session.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true",
     )
-    for blob in _local_iterator_from_socket(serve(blobs(), True), NoOpSerializer()):
-        yield pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+    try:
+        for blob in _local_iterator_from_socket(serve(blobs(), True), NoOpSerializer()):
+            yield pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+    except Exception as error:
+        if is_lost(error, session):
+            raise SparkQueryFailed("Spark's JVM has gone away; run the program again") from error
+        raise

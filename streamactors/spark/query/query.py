@@ -17,6 +17,7 @@ class SparkStreamQuery:
     def __init__(self) -> None:
         self._ended: StreamFuture[None] = StreamFuture("Spark query")
         self._spark: Any = None
+        self._id: str | None = None
         self._stop: Callable[[], None] = lambda: None
         self._stop_early = False
         self._counts: Callable[[], dict[str, Any]] = dict
@@ -28,7 +29,7 @@ class SparkStreamQuery:
     @property
     def id(self) -> str | None:
         """The id that the checkpoint gives the query; the same after every restart. None before Spark has started it."""
-        return str(self._spark.id) if self._spark is not None else None
+        return self._id
 
     @property
     def is_active(self) -> bool:
@@ -103,6 +104,7 @@ class SparkStreamQuery:
 
     def started(self, query: Any) -> None:
         """Spark has started the query."""
+        self._id = str(query.id)  # asked now: the JVM may go away
         self._spark = query
 
     def end(self, error: BaseException | None) -> None:

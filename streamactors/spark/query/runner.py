@@ -16,7 +16,7 @@ from typing import Any, Final
 from streamactors.spark.bridge.reader import FORMAT
 from streamactors.spark.errors import SparkQueryFailed
 from streamactors.spark.files import said_by_java
-from streamactors.spark.session.session import is_stopped
+from streamactors.spark.session.session import is_lost, is_stopped
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -32,6 +32,7 @@ LOOK_S: Final = 0.005
 """Between two triggers without records Spark rests for 10 ms."""
 
 _SESSION_STOPPED: Final = "the Spark session was stopped while the query ran; run the graph again with another session: it continues from the checkpoint"
+_JVM_GONE: Final = "Spark's JVM has gone away; run the graph again, it goes on at the checkpoint"
 SESSION_LOOK_S: Final = 1
 """A query asks so often whether its session has been stopped."""
 
@@ -227,14 +228,22 @@ class QueryRunner:
             if INTERRUPTED in str(error):
                 raise RuntimeError(SHORT_INTERRUPT) from None
             self._user_error = error
-            raise
+            if isinstance(error, Exception):
+                raise
+            # Py4J answers the JVM for an Exception only; after SystemExit, say, Spark would wait for the answer without end
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
         finally:
             self._writing = None
 
     def meant(self, raised: BaseException) -> BaseException | None:
         """Return the error behind an exception of Spark's; None when the query was stopped on purpose."""
-        if self._user_error is not None:
-            return self._user_error
+        failed = self._user_error
+        if failed is not None:
+            if is_lost(failed, self._spark):  # the function was in a call to Spark when the JVM died
+                gone = SparkQueryFailed(_JVM_GONE)
+                gone.__cause__ = failed
+                return gone
+            return failed
         if self._stopping and self._query is not None:
             return None
         from py4j.protocol import Py4JError, Py4JJavaError
@@ -245,7 +254,7 @@ class QueryRunner:
         if isinstance(raised, Py4JJavaError):  # the JVM answers: with an exception
             return SparkQueryFailed(f"checkpoint {self._checkpoint}: {said_by_java(raised)}")
         if isinstance(raised, (Py4JError, ConnectionError)):
-            return SparkQueryFailed("Spark's JVM has gone away; run the graph again, it goes on at the checkpoint")
+            return SparkQueryFailed(_JVM_GONE)
         return raised
 
     def failure(self, text: str) -> BaseException:

@@ -61,6 +61,8 @@ logger.stopped.level = off
 """
 
 
+JVM_GONE: Final = "Spark's JVM has gone away, and PySpark cannot start another in this process; start the program again"
+
 BRIDGE: Final = "Spark Connect runs foreachBatch in a process of the server, where this stream cannot be reached"
 
 
@@ -185,6 +187,8 @@ def check_session(spark: Any, over_connect: str | None = BRIDGE) -> None:
         raise SparkSetupError(f"{over_connect}; use a classic session: spark_session(master=…)")
     if not isinstance(spark, SparkSession):
         raise SparkSetupError(f"a SparkSession expected, got {type(spark).__name__}; spark_session() makes one")
+    if _jvm_is_gone(spark):
+        raise SparkSetupError(JVM_GONE)
     if is_stopped(spark):
         raise SparkSetupError("the Spark session has been stopped; make another with spark_session()")
 
@@ -193,6 +197,26 @@ def is_stopped(spark: Any) -> bool:
     """True as soon as `stop` of a classic session has begun. Raises Py4JError if the JVM has gone away."""
     context = spark.sparkContext._jsc
     return context is None or bool(context.sc().isStopped())
+
+
+def is_lost(error: BaseException, spark: Any) -> bool:
+    """True if an error came from a call to the session's JVM, and the JVM has gone away. A lost connection to something else is another error."""
+    from py4j.protocol import Py4JError
+
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, (Py4JError, ConnectionError, EOFError)):
+        link = link.__cause__ or link.__context__
+    return link is not None and _jvm_is_gone(spark)
+
+
+def _jvm_is_gone(spark: Any) -> bool:
+    from py4j.protocol import Py4JError
+
+    try:
+        spark._jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return True
+    return False
 
 
 def _named(name: str) -> str:
