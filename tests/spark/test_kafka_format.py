@@ -84,6 +84,28 @@ def test_a_topic_is_a_table_with_the_columns_of_sparks_own_source(session: Any, 
         reading(session, cluster, subscribe="table", **{"kafka.scurity.protocol": "SSL"}).load().collect()
 
 
+def test_a_table_without_records_has_no_rows_and_a_topic_named_twice_is_read_once(
+    session: Any, cluster: Cluster
+) -> None:
+    cluster.create_topic("no-records", 1)
+    cluster.create_topic("six", 2)
+    fill(cluster, "six", range(6))
+    assert reading(session, cluster, subscribe="no-records").load().collect() == []
+    assert reading(session, cluster, subscribe="six", startingOffsets="latest").load().count() == 0
+    assert reading(session, cluster, subscribe="six,six").load().count() == 6
+    with pytest.raises(Exception, match="option startingOffsets has 999 for six-0, which ends at 3"):
+        reading(session, cluster, subscribe="six", startingOffsets='{"six": {"0": 999, "1": 0}}').load().collect()
+
+
+def test_a_stream_with_ending_offsets_is_refused(session: Any, cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("endless", 1)
+    source = session.readStream.format("streamactors-kafka")
+    frame = source.options(**options(cluster, subscribe="endless", endingOffsets="latest")).load()
+    writing = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(StreamingQueryException, match=r"option endingOffsets is for spark\.read"):
+        writing.start().awaitTermination(END_S)
+
+
 @pytest.mark.slow
 def test_a_stream_goes_on_behind_its_checkpoint_and_writes_each_batch_once(
     session: Any, cluster: Cluster, tmp_path: Path

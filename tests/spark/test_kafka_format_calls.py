@@ -67,6 +67,12 @@ def test_a_table_is_read_by_ranges(calls: list[Any]) -> None:
     assert calls == [CHECK, ("rows_of", OPTIONS, ("a", 0, 1, 2))]
 
 
+def test_the_task_of_a_table_without_ranges_has_no_rows(calls: list[Any]) -> None:
+    """Spark makes one task for a read without partitions. Its value is None, and the task failed with a TypeError."""
+    assert list(source().reader(SCHEMA).read(InputPartition(None))) == []
+    assert calls == [CHECK]
+
+
 def test_a_stream_is_planned_by_its_planner(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     at = SimpleNamespace
     planner = at(

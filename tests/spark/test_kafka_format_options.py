@@ -7,7 +7,7 @@ import pytest
 from streamactors.errors import BuildError
 from streamactors.kafka import TopicPartition
 from streamactors.spark.kafka_format.columns import check_columns
-from streamactors.spark.kafka_format.options import read_options, write_options
+from streamactors.spark.kafka_format.options import read_options, stream_options, write_options
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
@@ -33,6 +33,8 @@ def test_options_have_the_names_of_sparks_own_source() -> None:
         TopicPartition("t", 0),
         TopicPartition("t", 1),
     )
+    assert read_options({**SERVERS, "subscribe": "b,a , b"}).topics == ("b", "a")
+    assert read_options({**SERVERS, "assign": '{"t": [0, 0]}'}).partitions == (TopicPartition("t", 0),)
     assert write_options({**SERVERS, "topic": "t", "checkpointlocation": "x"}) == ("127.0.0.1:9092", {}, "t")
 
 
@@ -53,6 +55,18 @@ def test_options_have_the_names_of_sparks_own_source() -> None:
             r"option startingOffsets has the form .*, got 'first'",
         ),
         ({**SERVERS, "subscribe": "t", "startingoffsets": '{"t": 5}'}, "option startingOffsets has the form"),
+        (
+            {**SERVERS, "subscribe": "t", "startingoffsets": '{"t": {"0": -3}}'},
+            r"option startingOffsets has -3 for t-0; give an offset, -2 \(the earliest\) or -1 \(the latest\)",
+        ),
+        (
+            {**SERVERS, "subscribe": "t", "endingoffsets": "earliest"},
+            "option endingOffsets cannot be the earliest.*got 'earliest'",
+        ),
+        (
+            {**SERVERS, "subscribe": "t", "endingoffsets": '{"t": {"0": -2}}'},
+            "option endingOffsets cannot be the earliest",
+        ),
         ({**SERVERS, "assign": '{"t": ["x"]}'}, r"option assign has the form .*0, 1"),
         (
             {**SERVERS, "subscribe": "t", "maxoffsetspertrigger": "0"},
@@ -67,6 +81,13 @@ def test_options_have_the_names_of_sparks_own_source() -> None:
 def test_a_wrong_option_is_named(options: dict[str, str], error: str) -> None:
     with pytest.raises(BuildError, match=error):
         read_options(options)
+
+
+def test_a_stream_has_no_end_that_is_given() -> None:
+    given = {**SERVERS, "subscribe": "t", "endingoffsets": "latest"}
+    assert read_options(given).ending == "latest"
+    with pytest.raises(BuildError, match=r"option endingOffsets is for spark.read.*trigger\(availableNow=True\)"):
+        stream_options(given)
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         check(self._made_with)
+        if partition.value is None:
+            return  # for a read without partitions Spark makes one task, with this value
         from streamactors.spark.kafka_format.reading import rows_of
 
         yield from rows_of(self._options, partition.value)

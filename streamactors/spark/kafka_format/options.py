@@ -61,7 +61,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         raise BuildError(
             f"{FORMAT}: give one of the options subscribe (topics, separated by commas) and assign (partitions)"
         )
-    named = tuple(name.strip() for name in (topics or "").split(",") if name.strip())
+    named = tuple(dict.fromkeys(name.strip() for name in (topics or "").split(",") if name.strip()))
     if topics is not None and not named:
         raise BuildError(f"{FORMAT}: option subscribe has no topic")
     servers, properties = _connection(options)
@@ -70,11 +70,21 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         named,
         () if partitions is None else _assigned(partitions),
         _offsets("startingOffsets", options["startingoffsets"]) if "startingoffsets" in options else None,
-        _offsets("endingOffsets", options.get("endingoffsets", "latest")),
+        _ending(options.get("endingoffsets", "latest")),
         number(FORMAT, options, "maxOffsetsPerTrigger"),
         not flag(FORMAT, options, "failOnDataLoss", default=True),
         flag(FORMAT, options, "includeHeaders", default=False),
     )
+
+
+def stream_options(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options of a stream mean. Raises BuildError naming the option."""
+    if "endingoffsets" in options:
+        raise BuildError(
+            f"{FORMAT}: option endingOffsets is for spark.read, and this is a stream, which has no end; leave the option out, or end the query "
+            "with the records that are there: .trigger(availableNow=True)"
+        )
+    return read_options(options)
 
 
 def write_options(options: Mapping[str, str]) -> tuple[str, dict[str, str], str | None]:
@@ -94,10 +104,19 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
     found = _json("assign", text, '{"topic": [0, 1]}')
     try:
         return tuple(
-            sorted(TopicPartition(topic, int(number)) for topic, numbers in found.items() for number in numbers)
+            sorted({TopicPartition(topic, int(number)) for topic, numbers in found.items() for number in numbers})
         )
     except (TypeError, ValueError):
         raise BuildError(f'{FORMAT}: option assign has the form {{"topic": [0, 1]}}, got {text!r}') from None
+
+
+def _ending(text: str) -> Offsets:
+    found = _offsets("endingOffsets", text)
+    if found == "earliest" or (not isinstance(found, str) and EARLIEST in found.values()):
+        raise BuildError(
+            f"{FORMAT}: option endingOffsets cannot be the earliest, for that is before any record, got {text!r}"
+        )
+    return found
 
 
 def _offsets(name: str, text: str) -> Offsets:
@@ -106,13 +125,19 @@ def _offsets(name: str, text: str) -> Offsets:
     example = '"earliest", "latest" or {"topic": {"0": 5}}'
     found = _json(name, text, example)
     try:
-        return {
+        places = {
             TopicPartition(topic, int(number)): int(offset)
             for topic, offsets in found.items()
             for number, offset in offsets.items()
         }
     except (AttributeError, TypeError, ValueError):
         raise BuildError(f"{FORMAT}: option {name} has the form {example}, got {text!r}") from None
+    for key, place in places.items():
+        if place < EARLIEST:
+            raise BuildError(
+                f"{FORMAT}: option {name} has {place} for {key}; give an offset, {EARLIEST} (the earliest) or {LATEST} (the latest)"
+            )
+    return places
 
 
 def _json(name: str, text: str, example: str) -> dict[str, Any]:

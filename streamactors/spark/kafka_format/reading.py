@@ -14,13 +14,21 @@ from streamactors.errors import BuildError
 from streamactors.kafka.client import admin
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.ranges import RangeReader
-from streamactors.kafka.errors import TopicNotFound
+from streamactors.kafka.errors import RecordsGone, TopicNotFound
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.record_batches import record_batch
 from streamactors.kafka.subscriptions import Subscription, Subscriptions, TopicPartition
 from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.executors.planner import Planner, Plans
-from streamactors.spark.kafka_format.options import EARLIEST, FORMAT, LATEST, Offsets, ReadOptions, read_options
+from streamactors.spark.kafka_format.options import (
+    EARLIEST,
+    FORMAT,
+    LATEST,
+    Offsets,
+    ReadOptions,
+    read_options,
+    stream_options,
+)
 from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
 
@@ -39,8 +47,13 @@ def batch_ranges(options: Mapping[str, str]) -> list[Slice]:
     what = read_options(options)
     with Admin(what.settings) as client:
         keys = _partitions(client, what)
-        starts = _places(client, keys, what.starting or "earliest", "startingOffsets")
-        ends = _places(client, keys, what.ending, "endingOffsets")
+        starts = _places(client, keys, what.starting or "earliest", "startingOffsets", skip_lost=what.skip_lost)
+        ends = _places(client, keys, what.ending, "endingOffsets", skip_lost=what.skip_lost)
+    for key in keys:
+        if starts[key] > ends[key] and _is_given(what.ending, key):
+            raise BuildError(
+                f"{FORMAT}: the read of {key} would end at {ends[key]} (endingOffsets), before it begins at {starts[key]} (startingOffsets)"
+            )
     return [(*key, starts[key], ends[key]) for key in keys if starts[key] < ends[key]]
 
 
@@ -61,13 +74,14 @@ def rows_of(options: Mapping[str, str], part: Slice) -> Iterator[Any]:
 
 @lru_cache(KEPT)
 def _planner(options: str) -> Planner:
-    what = read_options(json.loads(options))
+    what = stream_options(json.loads(options))
     of: Subscription = Subscriptions.topics(*what.topics) if what.topics else Subscriptions.assignment(*what.partitions)
 
     def begin() -> dict[str, int]:
         with Admin(what.settings) as client:
             keys = _partitions(client, what)
-            return _named(_places(client, keys, what.starting or "latest", "startingOffsets"))
+            places = _places(client, keys, what.starting or "latest", "startingOffsets", skip_lost=what.skip_lost)
+            return _named(places)
 
     with Admin(what.settings) as client:
         keys = _partitions(client, what)
@@ -99,14 +113,19 @@ def _reader(options: str) -> RangeReader:
 
 
 def _partitions(client: Admin, what: ReadOptions) -> list[TopicPartition]:
-    if what.partitions:
-        return list(what.partitions)
     there = {topic.name: topic.partitions for topic in client.topics()}
-    for topic in what.topics:
+    for topic in what.topics or sorted({key.topic for key in what.partitions}):
         if topic not in there:
             raise TopicNotFound(
                 f"no topic {topic} at {what.settings.bootstrap_servers}; create it with: streamactors topics create {topic}"
             )
+    for key in what.partitions:
+        if key.partition not in range(there[key.topic]):
+            raise BuildError(
+                f"{FORMAT}: option assign names {key}, and the partitions of topic {key.topic} are 0 to {there[key.topic] - 1}"
+            )
+    if what.partitions:
+        return list(what.partitions)
     return [TopicPartition(topic, number) for topic in sorted(what.topics) for number in range(there[topic])]
 
 
@@ -114,8 +133,10 @@ def _named(found: Mapping[TopicPartition, int]) -> dict[str, int]:
     return {name_of(key): place for key, place in found.items()}
 
 
-def _places(client: Admin, keys: list[TopicPartition], wanted: Offsets, option: str) -> dict[TopicPartition, int]:
-    """Return an offset for each partition."""
+def _places(
+    client: Admin, keys: list[TopicPartition], wanted: Offsets, option: str, *, skip_lost: bool
+) -> dict[TopicPartition, int]:
+    """Return an offset for each partition. Raises BuildError, RecordsGone for an offset that the partition does not have."""
     if isinstance(wanted, str):
         return client.offsets(
             dict.fromkeys(keys, admin.EARLIEST if wanted == "earliest" else admin.LATEST), committed=True
@@ -128,4 +149,29 @@ def _places(client: Admin, keys: list[TopicPartition], wanted: Offsets, option: 
         raise BuildError(f"{FORMAT}: option {option} {' and '.join(said)}")
     ends = {LATEST: admin.LATEST, EARLIEST: admin.EARLIEST}
     asked = client.offsets({key: ends[place] for key, place in wanted.items() if place in ends}, committed=True)
-    return {key: asked.get(key, place) for key, place in wanted.items()}
+    given = {key: place for key, place in wanted.items() if place not in ends}
+    return {**asked, **_existing(client, given, option, skip_lost=skip_lost)}
+
+
+def _existing(
+    client: Admin, given: Mapping[TopicPartition, int], option: str, *, skip_lost: bool
+) -> dict[TopicPartition, int]:
+    """Return offsets that a user has given; with `skip_lost` the nearest ones that exist. Raises RecordsGone naming an offset that does not."""
+    lows = client.offsets(dict.fromkeys(given, admin.EARLIEST))
+    highs = client.offsets(dict.fromkeys(given, admin.LATEST))
+    found = {key: min(max(place, lows[key]), highs[key]) for key, place in given.items()}
+    lost = [
+        f"{place} for {key}, which {'ends' if place > highs[key] else 'begins'} at {found[key]}"
+        for key, place in sorted(given.items())
+        if found[key] != place
+    ]
+    if lost and not skip_lost:
+        raise RecordsGone(
+            f"{FORMAT}: option {option} has {' and '.join(lost)}; give offsets that exist, or failOnDataLoss=false, which reads what is there"
+        )
+    return found
+
+
+def _is_given(wanted: Offsets, key: TopicPartition) -> bool:
+    """True if a user has given an offset of the partition by its number."""
+    return not isinstance(wanted, str) and wanted[key] not in (EARLIEST, LATEST)
