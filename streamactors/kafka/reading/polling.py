@@ -13,6 +13,7 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.gauges import Gauge
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.runs import PollResult
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
@@ -24,8 +25,8 @@ from streamactors.kafka.reading.shared import Shared
 IDLE_EVERY_MS = 500.0
 BUSY_POLL_MS = 5.0
 """How long a poll waits while other feeds have records waiting: their requests are served after it."""
-
-
+FETCHED_BYTES = 52_428_800
+"""librdkafka's fetch.max.bytes: what one poll may bring when the buffers are just below the size at which all partitions are paused."""
 VIRTUAL_POLL_MS = 2.0
 """How long a poll waits under a virtual clock. The clock waits for a whole poll before each move, so this wait must be short."""
 
@@ -76,6 +77,9 @@ class Polling:
         self._at_home = True  # polls on its own thread, and may wait
         self._tick: Any = None
         self._soon = False  # a Poll is on its way
+        limits = shared.settings
+        most = limits.max_buffered_bytes + limits.max_buffered_bytes // 4 + FETCHED_BYTES
+        self._gauge = Gauge(f"the consumer of group {limits.group_id}: bytes of its buffers", most, "bytes")
 
     def soon(self) -> None:
         """Poll as soon as what is in the mailbox has been served."""
@@ -155,6 +159,7 @@ class Polling:
         for run in batch.runs:
             if rebalances.guard is None or rebalances.look(run):
                 state.read(*run)
+        self._gauge.reached(state.size)
         for key, position in batch.ends:
             if rebalances.guard is None or not rebalances.guard.waits(key):
                 state.end_reached(key, position)

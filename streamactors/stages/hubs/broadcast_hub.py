@@ -15,6 +15,7 @@ from streamactors.engine.island.connection import COMPLETED, Connection
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.errors import AbruptTermination
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import at_least, positive
 from streamactors.stages.hubs.consumer import HubConsumerLogic
 
@@ -68,6 +69,7 @@ class Exchange:
         self._lock = threading.Lock()
         self._last = _Link()  # empty
         self._end = 0  # elements put so far
+        self._gauge = Gauge("broadcast_hub: elements that the slowest consumer has not taken", stage.buffer)
         self._consumers: set[_ConsumerLogic] = set()
         self._left: tuple[_Link, int, int] | None = (
             self._last,
@@ -108,6 +110,7 @@ class Exchange:
             self._end += len(chunk)
             last.chunk = chunk
             last.next = following
+            self._gauge.reached(self._end - min((each.position for each in self._consumers), default=self._end))
             waiting = [consumer for consumer in self._consumers if consumer.waits]
             for consumer in waiting:
                 consumer.waits = False

@@ -19,6 +19,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic, SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import positive
 from streamactors.stages.sinks.values import SinkStage
 
@@ -60,6 +61,8 @@ class HubEntrance:
         self.buffer = buffer
         self._lock = threading.Lock()
         self._queue: deque[tuple[_ProducerLogic, list[Any]]] = deque()
+        self._held = 0
+        self._gauge = Gauge("merge_hub: elements of its producers", 0)  # `buffer` for each producer
         self._producers: set[_ProducerLogic] = set()
         self._state = _State.OPEN
         self._told = False  # a message to the hub is on its way
@@ -86,6 +89,7 @@ class HubEntrance:
             if self._state is not _State.OPEN:
                 return False
             self._producers.add(producer)
+            self._gauge.bound = max(self._gauge.bound, self.buffer * len(self._producers))
             return True
 
     def put(self, producer: _ProducerLogic, chunk: list[Any]) -> None:
@@ -94,6 +98,8 @@ class HubEntrance:
             if self._state is _State.CLOSED:
                 return
             self._queue.append((producer, chunk))
+            self._held += len(chunk)
+            self._gauge.reached(self._held)
         self._wake()
 
     def complete(self, producer: _ProducerLogic) -> int:
@@ -131,6 +137,7 @@ class HubEntrance:
                     elements = elements[:room]
                 chunk = chunk + elements if chunk else elements
                 taken[producer] = taken.get(producer, 0) + len(elements)
+            self._held -= len(chunk)
             grants = [(producer, producer.emitted(count)) for producer, count in taken.items()]
         for producer, credits in grants:
             if credits:
@@ -142,6 +149,7 @@ class HubEntrance:
         with self._lock:
             self._state = _State.CLOSED
             self._queue.clear()
+            self._held = 0
             producers = list(self._producers)
         for producer in producers:
             producer.cancel.invoke(None)

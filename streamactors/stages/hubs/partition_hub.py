@@ -18,6 +18,7 @@ from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.engine.supervision import failure_of
 from streamactors.errors import AbruptTermination, StreamError
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import at_least, plain_function, positive
 from streamactors.stages.hubs.consumer import HubConsumerLogic
 
@@ -88,6 +89,7 @@ class Counter:
         self._consumers: dict[int, _ConsumerLogic] = {}
         self.queues: dict[int, list[Any]] = {}
         self._waiting = 0  # elements in all queues
+        self._gauge = Gauge("partition_hub: elements that wait for consumers", stage.buffer)
         self._returned: list[Any] = []  # left by consumers, to be routed again
         self._full = False  # the hub waits for room
         self._over: object | None = None  # COMPLETED or the error
@@ -133,6 +135,7 @@ class Counter:
                     continue
                 self._waiting += len(elements)
                 self.queues[id_] += elements
+                self._gauge.reached(self._waiting)
                 if consumer.waits:
                     consumer.waits = False
                     woken.append(consumer)

@@ -14,6 +14,7 @@ from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, Handling, Mark
 from streamactors.engine.stage import In, Stage
 from streamactors.errors import BufferOverflow
+from streamactors.gauges import Gauge
 from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.stages.checks import positive
 from streamactors.stages.rate.strategies import checked_strategy
@@ -65,6 +66,7 @@ class BufferLogic(FlowLogic):
     def __init__(self, stage: Buffer[Any]) -> None:
         super().__init__(stage)
         self.queue = MarkedQueue()
+        self._gauge = Gauge(f"{stage.label}: elements that are kept", stage.n)
         self._completing = False
 
     def room(self) -> int:
@@ -83,6 +85,7 @@ class BufferLogic(FlowLogic):
     def hand_out(self) -> None:
         """Push what downstream asks for."""
         self.queue.push_out(self.out.asked, self.out.push, self.out.mark)
+        self._gauge.reached(self.queue.size)
 
     def on_start(self) -> None:
         self._ask()

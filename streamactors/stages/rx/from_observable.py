@@ -13,6 +13,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import BufferOverflow, BuildError
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import positive
 from streamactors.stages.rate.strategies import make_room
 from streamactors.stages.rx.overflow import Flooded, checked_overflow
@@ -42,6 +43,7 @@ class _FromObservableLogic(SourceLogic):
     def __init__(self, stage: FromObservable) -> None:
         super().__init__(stage)
         self._arrived: deque[Any] = deque()
+        self._gauge = Gauge("from_observable: elements that wait for demand", stage.max_buffer)
         self._told = False
         self._end: list[BaseException | None] = []
         self._subscription: abc.DisposableBase | None = None
@@ -66,6 +68,7 @@ class _FromObservableLogic(SourceLogic):
         if len(arrived) >= self.stage.max_buffer and not self._make_room():
             return
         arrived.append(value)
+        self._gauge.reached(len(arrived))
         self._tell()
 
     def _make_room(self) -> bool:

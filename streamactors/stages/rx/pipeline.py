@@ -23,6 +23,7 @@ from streamactors.engine.marks.marks import Mark
 from streamactors.engine.stage import Stage
 from streamactors.engine.user_code import blame
 from streamactors.errors import BufferOverflow, BuildError
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import positive
 from streamactors.stages.rx.feed import RxFeed
 from streamactors.stages.rx.gates import Gate
@@ -70,6 +71,7 @@ class _RxLogic(FlowLogic):
         self._results: list[Any] = []  # emitted since the last flush
         self._waiting: deque[Any] = deque()  # chunks and marks for which there was no demand
         self._held = 0
+        self._gauge = Gauge("rx: results that wait for demand", stage.max_buffer)
         self._inside = False
         self._over = False  # the operators have completed
         self._error: BaseException | None = None
@@ -275,6 +277,7 @@ class _RxLogic(FlowLogic):
         self._held += len(chunk)
         if self._held > self.stage.max_buffer:
             self._shed()
+        self._gauge.reached(self._held)
 
     def _release_one(self) -> None:
         head = self._waiting.popleft()

@@ -21,6 +21,7 @@ from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
 from streamactors.engine.user_code import shortened
 from streamactors.errors import ActorError, BufferOverflow, BuildError, StreamError
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import plain_function, positive
 from streamactors.stages.rate.strategies import checked_strategy, make_room
 
@@ -115,11 +116,13 @@ class _ActorRefLogic(_ActorSourceLogic):
     def __init__(self, stage: ActorRefSource) -> None:
         super().__init__(stage)
         self._held: deque[Any] = deque()
+        self._gauge = Gauge(f"{stage.label}: messages that are held", stage.size)
 
     def on_message(self, message: Any, sender: ActorRef | None) -> None:
         held = self._held
         if len(held) < self.stage.size or make_room(self.stage.overflow, held):
             held.append(message)
+            self._gauge.reached(len(held))
         elif self.stage.overflow == "fail":
             self.fail_stage(
                 BufferOverflow(

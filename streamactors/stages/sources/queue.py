@@ -15,6 +15,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import BufferOverflow
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import at_least, positive
 from streamactors.stages.rate.strategies import OverflowStrategy, make_room
 from streamactors.stages.sources.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure, QueueOfferResult
@@ -38,6 +39,7 @@ class _Queue(Generic[T]):
         self._capacity = capacity
         self._lock = threading.Lock()
         self._elements: deque[T] = deque()
+        self._gauge = Gauge("a queue: elements that were offered", capacity)
         self._state = _State.OPEN
         self._error: BaseException | None = None
         self._told = False  # a message to the stage is on its way
@@ -135,6 +137,7 @@ class BoundedSourceQueue(_Queue[T]):
             room = len(self._elements) < self._capacity or make_room(self._overflow, self._elements)
             if room:
                 self._elements.append(element)
+                self._gauge.reached(len(self._elements))
         if room:
             self._tell()
             return ENQUEUED
@@ -156,6 +159,7 @@ class SourceQueueWithBackpressure(_Queue[T]):
         super().__init__(capacity)
         self._max_waiting = max_concurrent_offers
         self._waiting: deque[tuple[T, StreamFuture[QueueOfferResult]]] = deque()
+        self._offers = Gauge("a queue with back-pressure: offers that wait", max_concurrent_offers)
         self._admitted: list[StreamFuture[QueueOfferResult]] = []
 
     def offer(self, element: T) -> StreamFuture[QueueOfferResult]:
@@ -169,9 +173,11 @@ class SourceQueueWithBackpressure(_Queue[T]):
                 answer = self._refusal()
             elif len(self._elements) < self._capacity:
                 self._elements.append(element)
+                self._gauge.reached(len(self._elements))
                 answer = ENQUEUED
             elif len(self._waiting) < self._max_waiting:
                 self._waiting.append((element, future))
+                self._offers.reached(len(self._waiting))
             else:
                 future.set_exception(
                     BufferOverflow(

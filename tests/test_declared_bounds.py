@@ -1,0 +1,110 @@
+"""Each buffer of a stream has a gauge with its declared bound, fills up to that bound when nobody takes from it, and never beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import reactivex
+from reactivex import operators as ops
+from reactivex.subject import Subject
+
+from streamactors import ActorSystem, BroadcastHub, Keep, MergeHub, PartitionHub, Sink, Source
+from streamactors.gauges import forget_overfull, live_gauges, overfull
+from tests.actors.eventually import eventually
+
+MOST = 8
+
+
+@pytest.fixture
+def system() -> Iterator[ActorSystem]:
+    forget_overfull()
+    with ActorSystem("bounds") as system:
+        yield system
+
+
+def never(source: Any, system: ActorSystem) -> Any:
+    """Run a source into a sink that takes one element and no more."""
+    return source.async_boundary(1).to_mat(Sink.never(), Keep.left).run(system)
+
+
+def of_a_buffer(system: ActorSystem) -> None:
+    never(Source.range(1_000).buffer(MOST), system)
+
+
+def of_a_queue(system: ActorSystem) -> None:
+    queue = never(Source.queue(MOST, "drop_new"), system)
+    for number in range(100):
+        queue.offer(number)
+
+
+def of_offers(system: ActorSystem) -> None:
+    queue = never(Source.queue_with_backpressure(1, max_concurrent_offers=MOST), system)
+    for number in range(100):
+        queue.offer(number).add_done_callback(lambda future: future.exception())  # those beyond the bound fail
+
+
+def of_an_actor(system: ActorSystem) -> None:
+    ref = never(Source.actor_ref(MOST, "drop_new"), system)
+    for number in range(100):
+        ref.tell(number)
+
+
+def of_an_observable(system: ActorSystem) -> None:
+    subject: Subject[int] = Subject()
+    never(Source.from_observable(subject, "drop_new", MOST), system)
+    eventually(lambda: subject.observers)
+    for number in range(100):
+        subject.on_next(number)
+
+
+def of_rx_results(system: ActorSystem) -> None:
+    expanded = ops.flat_map(lambda x: reactivex.from_iterable(range(100)))
+    never(Source.range(10).rx(expanded, max_buffer=MOST, overflow="drop_new"), system)
+
+
+def of_a_merge_hub(system: ActorSystem) -> None:
+    sink = never(MergeHub.source(MOST), system)
+    for _ in range(3):
+        Source.range(100).to(sink).run(system)
+
+
+def of_a_broadcast_hub(system: ActorSystem) -> None:
+    source = Source.range(1_000).run_with(BroadcastHub.sink(MOST), system)
+    never(source, system)
+    source.run_with(Sink.ignore(), system)
+
+
+def of_a_partition_hub(system: ActorSystem) -> None:
+    source = Source.range(1_000).run_with(PartitionHub.sink(lambda consumers, x: 0, 1, MOST), system)
+    never(source, system)
+
+
+BUFFERS: dict[str, tuple[Callable[[ActorSystem], None], int]] = {
+    "buffer: elements that are kept": (of_a_buffer, MOST),
+    "a queue: elements that were offered": (of_a_queue, MOST),
+    "a queue with back-pressure: offers that wait": (of_offers, MOST),
+    "actor_ref: messages that are held": (of_an_actor, MOST),
+    "from_observable: elements that wait for demand": (of_an_observable, MOST),
+    "rx: results that wait for demand": (of_rx_results, MOST),
+    "merge_hub: elements of its producers": (of_a_merge_hub, 3 * MOST),
+    "broadcast_hub: elements that the slowest consumer has not taken": (of_a_broadcast_hub, MOST),
+    "partition_hub: elements that wait for consumers": (of_a_partition_hub, MOST),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BUFFERS))
+def test_a_buffer_that_nobody_empties_is_full_at_its_declared_bound(system: ActorSystem, name: str) -> None:
+    known = {id(gauge) for gauge in live_gauges()}
+    fill, bound = BUFFERS[name]
+    fill(system)
+
+    def levels() -> list[tuple[float, float]]:
+        return [
+            (gauge.highest, gauge.bound) for gauge in live_gauges() if gauge.name == name and id(gauge) not in known
+        ]
+
+    eventually(lambda: (bound, bound) in levels(), 20)
+    assert levels() == [(bound, bound)]
+    assert overfull() == []
