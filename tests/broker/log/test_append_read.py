@@ -242,7 +242,7 @@ def test_special_timestamps(make_log: MakeLog) -> None:
     assert log.reader.list_offset(-1, 4) == ListedOffset(4, -1, 3)
     assert log.reader.list_offset(-2, 4) == ListedOffset(0, -1, 1)
     assert log.reader.list_offset(-3, 4) == ListedOffset(2, NOW_MS, 2)
-    assert log.reader.list_offset(-3, 2) == empty
+    assert log.reader.list_offset(-3, 2) == ListedOffset(0, NOW_MS - 5, 1)
     log.trim.delete_records(2, NOW_MS)
     assert log.reader.list_offset(-2, 4) == ListedOffset(2, -1, 2)
     assert log.reader.list_offset(0, 4) == ListedOffset(2, NOW_MS, 2)

@@ -11,7 +11,7 @@ from streamactors.broker.errors import InvalidTimestamp
 from streamactors.broker.log.partition import log_read
 from streamactors.broker.log.partition.log_read import MAX_TIMESTAMP, NOTHING_LISTED, ListedOffset
 from streamactors.broker.log.partition.partition_log import PartitionLog
-from streamactors.broker.records.builder import build_batch
+from streamactors.broker.records.builder import assemble, build_batch
 from streamactors.broker.records.compression import Compression
 from streamactors.broker.records.header import seal
 from streamactors.broker.records.record import NewRecord
@@ -62,6 +62,61 @@ def test_a_record_beyond_all_times_is_not_listed(make_log: MakeLog) -> None:
     assert log.reader.list_offset(NOW_MS, 4) == ListedOffset(0, NOW_MS, 0)
     log.trim.advance_log_start(2, NOW_MS)
     assert log.reader.list_offset(NOW_MS, 4) == NOTHING_LISTED
+
+
+def at_times(*timestamps: int) -> memoryview:
+    return memoryview(build_batch([NewRecord(None, b"a", timestamp) for timestamp in timestamps]))
+
+
+def test_the_greatest_timestamp_is_that_of_the_records_from_the_log_start_on(make_log: MakeLog) -> None:
+    log = make_log()
+    log.append_as_leader(at_times(10, 30, 20, 15), 0, NOW_MS)
+    log.append_as_leader(at_times(5, 25), 0, NOW_MS)
+    found = []
+    for start in range(7):
+        log.trim.advance_log_start(start, NOW_MS)
+        found.append(log.reader.list_offset(MAX_TIMESTAMP, 6))
+    first, second, last = ListedOffset(1, 30, 0), ListedOffset(5, 25, 0), NOTHING_LISTED
+    assert found == [first, first, second, second, second, second, last]
+
+
+def test_the_greatest_timestamp_of_a_batch_that_begins_before_the_log_start(make_log: MakeLog) -> None:
+    log = make_log()
+    log.append_as_leader(at_times(50, 30, 40, 40), 0, NOW_MS)
+    log.append_as_leader(at_times(5, 25), 0, NOW_MS)
+    log.trim.advance_log_start(1, NOW_MS)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 6) == ListedOffset(2, 40, 0)
+
+
+def test_the_greatest_timestamp_is_that_of_the_records_below_the_bound(make_log: MakeLog) -> None:
+    log = make_log()
+    for times in ((10, 30), (20, 40), (50,)):
+        log.append_as_leader(at_times(*times), 0, NOW_MS)
+    answers = [log.reader.list_offset(MAX_TIMESTAMP, bound) for bound in (5, 4, 2, 0)]
+    assert answers == [ListedOffset(4, 50, 0), ListedOffset(3, 40, 0), ListedOffset(1, 30, 0), NOTHING_LISTED]
+
+
+def test_a_segment_before_the_log_start_has_not_the_greatest_timestamp(make_log: MakeLog) -> None:
+    log = make_log()
+    for times in ((90, 80), (30, 20), (40, 30)):
+        log.append_as_leader(at_times(*times), 0, NOW_MS)
+        log.roll(NOW_MS)
+    log.trim.advance_log_start(1, NOW_MS)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 6) == ListedOffset(1, 80, 0)
+    log.trim.advance_log_start(3, NOW_MS)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 6) == ListedOffset(4, 40, 0)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 4) == ListedOffset(3, 20, 0)
+
+
+def test_a_batch_that_compaction_has_emptied_has_not_the_greatest_timestamp(make_log: MakeLog) -> None:
+    log = make_log()
+    log.append_as_leader(at_times(10, 20), 0, NOW_MS)
+    emptied = assemble(
+        b"", base_offset=2, leader_epoch=0, attributes=0, last_offset_delta=0, base_timestamp=-1, max_timestamp=99,
+        producer_id=7, producer_epoch=0, base_sequence=0, count=0,
+    )  # fmt: skip
+    log.append_as_follower(memoryview(emptied), NOW_MS)
+    assert log.reader.list_offset(MAX_TIMESTAMP, 3) == ListedOffset(1, 20, 0)
 
 
 def test_a_search_by_time_goes_on_in_later_segments(make_log: MakeLog) -> None:

@@ -95,6 +95,41 @@ def _held(segment: Segment, offset: int) -> HeldRange:
     return HeldRange(segment.log, position, segment.size)
 
 
+def _greatest_record(held: HeldRange, begin: int, up_to: int) -> ListedOffset:
+    """Return the first record with the greatest timestamp in [begin, up_to). Release the range.
+
+    The headers name the batch. Only it and the batch that begins before `begin` are read whole."""
+    file, position, end = held
+    best, likely_at, likely = NOTHING_LISTED, 0, None
+    try:
+        for at, header in walk_headers(file, position, end):
+            if header.base_offset >= up_to:
+                break
+            if header.next_offset <= begin or not header.count:
+                continue
+            if header.base_offset < begin:
+                best = _greatest_in(file, at, header, begin)
+            elif likely is None or header.max_timestamp > likely.max_timestamp:
+                likely_at, likely = at, header
+        if likely is not None and likely.max_timestamp > best.timestamp_ms:
+            best = max(best, _greatest_in(file, likely_at, likely, begin), key=lambda each: each.timestamp_ms)
+        return best
+    finally:
+        file.release()
+
+
+def _greatest_in(file: LogFile, at: int, header: RecordBatch, begin: int) -> ListedOffset:
+    """Return the first record with the greatest timestamp of the batch, from the offset `begin` on."""
+    best, epoch = NOTHING_LISTED, header.leader_epoch
+    try:
+        for record in read_batch(file, at, header.size).records():
+            if record.offset >= begin and best.timestamp_ms < record.timestamp <= LONG_MAX:
+                best = ListedOffset(record.offset, record.timestamp, epoch)
+    except BrokerError:  # Damaged records of one producer must not fail the whole search.
+        return ListedOffset(max(header.base_offset, begin), header.max_timestamp, epoch)
+    return best
+
+
 class LogReader:
     """Reads the log of a leader or a follower."""
 
@@ -175,7 +210,7 @@ class LogReader:
     def list_offset(self, timestamp_ms: int, up_to: int) -> ListedOffset:
         """Return the first offset below `up_to` whose record has at least this timestamp.
 
-        Special timestamps: -1 the end (`up_to` itself), -2 and -4 the start, -3 the record with the greatest timestamp,
+        Special timestamps: -1 the end (`up_to` itself), -2 and -4 the start, -3 the record below `up_to` with the greatest timestamp,
         -5 the end of tiered storage (there is none). Raises InvalidRequest for other negative values, CorruptMessage and
         OSError. The search by timestamp does not hold the lock while it reads and decompresses records.
         """
@@ -187,7 +222,7 @@ class LogReader:
         if timestamp_ms == LATEST_TIERED:
             return NOTHING_LISTED
         if timestamp_ms == MAX_TIMESTAMP:
-            found = self._greatest_timestamp()
+            found = self._greatest_timestamp(up_to)
         elif timestamp_ms >= 0:
             found = self._first_since(timestamp_ms)
         else:
@@ -218,18 +253,31 @@ class LogReader:
     def _end_of(self, segment: Segment) -> int:
         return self._files.end_of(self._files.all.index(segment), self._log.end_offset)
 
-    def _greatest_timestamp(self) -> ListedOffset:
-        best: Segment | None = None
-        with self._log.lock:
-            for segment in self._files.all:
-                segment.load_times()
-                if segment.greatest.timestamp > (best.greatest.timestamp if best else -1):
-                    best = segment
-            if best is None:
-                return NOTHING_LISTED
-            timestamp, offset = best.greatest
-            held = _held(best, offset)
-        return self._first_record(held, timestamp)
+    def _greatest_timestamp(self, up_to: int) -> ListedOffset:
+        """Return the first record with the greatest timestamp in [log start, up_to)."""
+        begin, best, searched = self._log.log_start_offset, NOTHING_LISTED, set[int]()
+        while True:
+            with self._log.lock:
+                files = [
+                    segment
+                    for segment in self._files.all[self._files.index_at(begin) :]
+                    if segment.base_offset < up_to and segment.base_offset not in searched
+                ]
+                for segment in files:
+                    segment.load_times()
+                latest = max(files, key=lambda each: each.greatest.timestamp, default=None)
+                if latest is None or latest.greatest.timestamp <= best.timestamp_ms:
+                    return best
+                searched.add(latest.base_offset)
+                timestamp, offset = latest.greatest
+                likely = _held(latest, offset) if begin <= offset < up_to else None
+                whole = _held(latest, max(begin, latest.base_offset))
+            found = self._first_record(likely, timestamp) if likely else NOTHING_LISTED
+            if 0 <= found.offset < up_to:
+                whole.file.release()
+            else:  # The log start or the bound cuts the segment, or compaction has emptied the batch.
+                found = _greatest_record(whole, begin, up_to)
+            best = max(best, found, key=lambda each: each.timestamp_ms)
 
     def _first_record(self, held: HeldRange, timestamp_ms: int) -> ListedOffset:
         """Return the first record of the range with at least this timestamp and offset >= log start. Release the range."""
