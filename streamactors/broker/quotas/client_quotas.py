@@ -81,6 +81,13 @@ class ClientQuotas:
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
         return min(throttle_ms, self._window_ms) if key == REQUEST else throttle_ms
 
+    def never_fits(self, key: str, user: str, client_id: str, amount: float, now_ms: float) -> bool:
+        """Whether an amount is larger than the quota of all windows, and may be used nevertheless: the client is not above its quota without it."""
+        limit, most = self.limit(key, user, client_id), self.most_in_all_windows(key, user, client_id)
+        if limit is None or most is None or amount <= most:
+            return False
+        return self._rates.of((key, limit.shared), now_ms).per_second(now_ms) <= limit.value
+
     def bucket(self, limit: Limit, now_ms: float) -> TokenBucket:
         """Return the token bucket of the clients that share a quota of mutations."""
         return self._buckets.of(limit.shared, now_ms)

@@ -113,6 +113,26 @@ def test_a_consumer_above_its_quota_gets_an_empty_answer_and_the_records_later(
         assert third.responses[0].partitions[0].records
 
 
+def test_a_batch_larger_than_all_windows_reaches_a_consumer_that_then_waits(
+    broker: LiveBroker, clock: VirtualClock
+) -> None:
+    with client_of(broker, "writer") as writer:
+        for _ in range(3):
+            produced(writer, clock, 50_000)
+    set_quota(broker, {"user": "ANONYMOUS"}, consumer_byte_rate=1_000)
+    with client_of(broker, "reader") as reader:
+        for offset in range(3):
+            answer = reader.call(1, 12, fetch_body(topic="orders", offset=offset))
+            assert len(answer.responses[0].partitions[0].records) > 50_000
+            assert 40_000 < answer.throttle_time_ms < 41_000, (
+                "50,000 bytes use the quota of 50 s, and ten count as past"
+            )
+            with client_of(broker, "another") as another:
+                early = another.call(1, 12, fetch_body(topic="orders", offset=offset))
+            assert (early.throttle_time_ms > 0, early.responses) == (True, ()), "clients of a user share the quota"
+            clock.advance(answer.throttle_time_ms)
+
+
 def test_an_empty_answer_of_the_quota_names_the_session_and_none_that_it_would_have_opened(
     broker: LiveBroker, clock: VirtualClock
 ) -> None:
