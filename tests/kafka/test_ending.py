@@ -52,12 +52,17 @@ class Consumer:
             until_end=False,
             apart=False,
         )
-        self.ending = Ending(shared, NothingToCommit(), StreamFuture(), self.closed.append, self.looks.append)
+        self._ended = StreamFuture()
+        self.ending = Ending(shared, NothingToCommit(), self._ended, self._close, self.looks.append)
         shared.tracker.until_run_ends = keeps_state
         if in_flight:
             shared.tracker.assigned([KEY], 1)
             shared.tracker.delivered(KEY, 1, 5)
         self.ending.begin(StageEnded(None), without_deadline=drains)
+
+    def _close(self, error):
+        self.closed.append(error)
+        self._ended.try_complete(None)
 
 
 def test_a_consumer_with_nothing_in_flight_closes_at_once():

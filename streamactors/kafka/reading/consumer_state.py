@@ -47,6 +47,9 @@ class ConsumerState:
         """Bytes in all buffers."""
         self._filled: dict[TopicPartition, AssignedPartition] = {}  # those with chunks, in the order of their turns
         self._at_end: dict[TopicPartition, AssignedPartition] = {}
+        self._ends_due: dict[
+            TopicPartition, AssignedPartition
+        ] = {}  # whose feeds have not heard of the end that was reached
 
     # ── what happens ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,6 +74,7 @@ class ConsumerState:
             self.size -= partition.size
             self._filled.pop(key, None)
             self._at_end.pop(key, None)
+            self._ends_due.pop(key, None)
             self.pausing.forget(key)
             if self._delays is not None:
                 self._delays.until.pop(key, None)
@@ -116,6 +120,8 @@ class ConsumerState:
             partition.at_end = True
             self._at_end[key] = partition
             partition.fetched = max(position, partition.fetched or 0)
+            if partition.position != partition.fetched:
+                self._ends_due[key] = partition
 
     def start_over(self, key: TopicPartition) -> None:
         """The client reads a withheld partition from another offset now: drop what was read, and deliver what comes."""
@@ -123,6 +129,7 @@ class ConsumerState:
         self._count(partition, -partition.buffered, -partition.size)
         self._filled.pop(key, None)
         self._at_end.pop(key, None)
+        self._ends_due.pop(key, None)
         partition.chunks.clear()
         partition.fetched = partition.position = partition.over_since = None
         partition.at_end, partition.silent_since = False, None
@@ -151,6 +158,20 @@ class ConsumerState:
                 filled[key] = partition  # behind the others
                 waiting.append(key)
             yield self._deliver(partition, wanted)
+        if self._ends_due:
+            yield from self._ends()
+
+    def _ends(self) -> Iterator[Delivery]:
+        """Yield the ends that were reached, as deliveries without records: the last offsets of a partition may be those of transaction markers, of
+        aborted records, or of records that compaction has removed. As in Apache Kafka's consumer the position is after them."""
+        for key, partition in list(self._ends_due.items()):
+            if partition.chunks or self.pausing.waits(key) or not self.demand.get(partition.feed):
+                continue
+            del self._ends_due[key]
+            end = partition.fetched
+            if end is not None and (partition.position is None or partition.position < end):
+                partition.position = end
+                yield Delivery(partition.feed, key, partition.epoch, [], end)
 
     def _deliver(self, partition: AssignedPartition, wanted: int) -> Delivery:
         delivery = partition.chunks.popleft()

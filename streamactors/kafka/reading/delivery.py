@@ -20,6 +20,7 @@ class Delivery(NamedTuple):
     key: TopicPartition
     epoch: int
     records: list[Any]
+    """Empty when the partition's end was reached, and only offsets without records lay before it."""
     end: int
     """The position behind the last record; offsets that are missing in the log are included."""
     size: int = 0

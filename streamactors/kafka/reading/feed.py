@@ -91,7 +91,8 @@ class PartitionFeed(Feed):
     # ── the consumer's thread ─────────────────────────────────────────────────────────────────────────────────────
 
     def _append(self, delivery: Delivery) -> None:
-        self.record_bytes = delivery.size // len(delivery.records)
+        if delivery.records:
+            self.record_bytes = delivery.size // len(delivery.records)
         self._queue.append(delivery)
         self._changed()
 

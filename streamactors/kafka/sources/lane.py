@@ -143,6 +143,7 @@ class Lane:
                     return  # a step has failed
             else:
                 end = delivery.end
+                self._pass_end(delivery)
             self.mark_position(delivery.key, delivery.epoch, end)
             if steps is not None and delivery.records:
                 if feed.filled and out.asked:
@@ -169,6 +170,13 @@ class Lane:
         )
         self._consumer.commit(reply)
         return False
+
+    def _pass_end(self, delivery: Delivery) -> None:
+        """Only offsets without records are left before the partition's end: commit the end where no mark commits it."""
+        tracker, (key, epoch, end) = self._tracker, (delivery.key, delivery.epoch, delivery.end)
+        if tracker is not None and self._commits_first and tracker.delivered(key, epoch, end):
+            tracker.done(key, epoch, end)
+            self._consumer.commit(StreamFuture("commit at the end"))
 
     def _on_committed(self, delivery: Delivery, error: BaseException | None) -> None:
         self._committing = False

@@ -114,7 +114,9 @@ class ConsumerSourceLogic(ConsumerLogic):
     # ── from the consumer ─────────────────────────────────────────────────────────────────────────────────────────
 
     def on_records(self, delivery: Delivery) -> None:
-        """Records have come."""
+        """Records have come, or the end of a partition."""
+        if not delivery.records and self._has_owner:
+            return  # the owner's ranges are those of records
         if self._replayed is None:
             self._feed.put(delivery)
         else:
