@@ -169,7 +169,7 @@ class ConsumerState:
                 continue
             del self._ends_due[key]
             end = partition.fetched
-            if end is not None and (partition.position is None or partition.position < end):
+            if end and (partition.position is None or partition.position < end):
                 partition.position = end
                 yield Delivery(partition.feed, key, partition.epoch, [], end)
 
