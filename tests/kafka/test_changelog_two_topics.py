@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Flow, Keep
 from streamactors.errors import BuildError
@@ -185,6 +186,30 @@ def test_T_4_rows_still_to_come_are_waited_for_max_task_idle(cluster, reading, p
     wait_for(lambda: delivered(control, "later-left") == 300)
     produce(cluster, "later-right", right, 1)
     wait_for(lambda: read(read_all("later-out")) == whole(300))
+    control.shutdown().result(30)
+    done.result(30)
+
+
+def test_T_4_rows_after_a_transaction_are_waited_for_max_task_idle(
+    cluster, reading, producing, system, read_all, wait_for
+):
+    # the position after the transaction's marker released what was held, and the rows after it were late
+    left, right = pairs(300)
+    produce(cluster, "marker-left", left, 1)
+    cluster.create_topic("marker-right", partitions=1)
+    cluster.create_topic("marker-out", partitions=1)
+    writer = BareProducer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "marker-writer", "log_level": 0}
+    )
+    writer.init_transactions()
+    writer.begin_transaction()
+    for _, key, at in right[:100]:
+        writer.produce("marker-right", b"1", key, timestamp=at)
+    writer.commit_transaction()
+    control, done = written(counted(records(reading, "marker", None), "1h"), "marker-out", producing).run(system)
+    wait_for(lambda: delivered(control, "marker-left") == 300 and delivered(control, "marker-right") == 101)
+    produce(cluster, "marker-right", right[100:], 1)
+    wait_for(lambda: read(read_all("marker-out")) == whole(300))
     control.shutdown().result(30)
     done.result(30)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from streamactors.engine.marks.marks import EndPosition, Position
 from streamactors.windows import Record
 from streamactors.windows.stage.head_time import FAR_AHEAD, NO_LIMIT, HeadTimeOrder
 from tests.windows.test_ordered_inputs import row
@@ -49,6 +52,34 @@ def test_rows_before_a_target_wait_for_those_that_are_on_their_way() -> None:
     assert order.take_before(target, 10) == []
     order.mark("b", (1, 2))  # the one between was filtered away
     assert [each.timestamp for each in order.take_before(target, 10)] == [4]
+
+
+@pytest.mark.parametrize("before", [None, (1, 3)])
+def test_the_end_of_a_partition_without_a_record_before_it_lets_nothing_go(before: Position | None) -> None:
+    """A topic's last offset is the marker of a transaction, or it is empty: its next record may be older than what is held."""
+    order = HeadTimeOrder([], 1_000)
+    order.begin("a", 1)
+    order.begin("b", 1)
+    if before is not None:
+        order.add("b", [row("b", 0, 2)])
+        order.mark("b", before)
+    order.add("a", [row("a", 1, 0)])
+    assert len(order.take(0)) == (before is not None)
+    order.silent("b")
+    order.mark("b", EndPosition((1, 4), before))
+    assert order.take(0) == []
+    assert order.deadline_ms() == 1_000, "the wait for the silent input continues"
+    order.add("b", [row("b", 0, 4)])
+    assert [each.context.topic for each in order.take(0)] == ["b"]
+
+
+def test_the_end_of_a_partition_behind_filtered_records_lets_go_what_was_held() -> None:
+    order = HeadTimeOrder([], 1_000)
+    order.begin("a", 1)
+    order.begin("b", 1)
+    order.add("a", [row("a", 1, 0)])
+    order.mark("b", EndPosition((1, 4), (1, 3)))  # merged with the mark after a filtered record
+    assert len(order.take(0)) == 1
 
 
 def test_what_is_being_taken_away_goes_no_further_than_to_meet_the_others() -> None:

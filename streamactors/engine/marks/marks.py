@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 Key: TypeAlias = tuple[Any, Any]  # (source, partition)
 Position: TypeAlias = tuple[int, int]  # (epoch, position); compared in that order
@@ -18,6 +18,20 @@ PositionMark: TypeAlias = dict[Key, Position]
 
 NOWHERE: Final[Position] = (0, -1)
 """Before every position."""
+
+
+class EndPosition(tuple[int, int]):
+    """The position of a partition's end, where only offsets without records lie after the last element. It equals the plain position.
+
+    `after`: the position after the last element; None if there was none. So a reader tells an end from elements that were filtered away."""
+
+    after: Position | None
+
+    def __new__(cls, position: Position, after: Position | None = None) -> Self:
+        end = super().__new__(cls, position)
+        end.after = after
+        return end
+
 
 _epochs = itertools.count(1)
 

@@ -47,9 +47,7 @@ class ConsumerState:
         """Bytes in all buffers."""
         self._filled: dict[TopicPartition, AssignedPartition] = {}  # those with chunks, in the order of their turns
         self._at_end: dict[TopicPartition, AssignedPartition] = {}
-        self._ends_due: dict[
-            TopicPartition, AssignedPartition
-        ] = {}  # whose feeds have not heard of the end that was reached
+        self._ends_due: dict[TopicPartition, AssignedPartition] = {}  # at an end that is not delivered yet
 
     # ── what happens ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -169,9 +167,10 @@ class ConsumerState:
                 continue
             del self._ends_due[key]
             end = partition.fetched
-            if end and (partition.position is None or partition.position < end):
+            after = partition.position
+            if end and (after is None or after < end):
                 partition.position = end
-                yield Delivery(partition.feed, key, partition.epoch, [], end)
+                yield Delivery(partition.feed, key, partition.epoch, [], end, after=after)
 
     def _deliver(self, partition: AssignedPartition, wanted: int) -> Delivery:
         delivery = partition.chunks.popleft()

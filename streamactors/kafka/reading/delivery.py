@@ -25,6 +25,8 @@ class Delivery(NamedTuple):
     """The position behind the last record; offsets that are missing in the log are included."""
     size: int = 0
     """Estimated bytes."""
+    after: int | None = None
+    """The position after the last record that was delivered, where `records` is empty; None if none was delivered."""
 
     def cut(self, n: int) -> tuple[Delivery, Delivery]:
         """Return the first n records and the rest, which must not be empty."""

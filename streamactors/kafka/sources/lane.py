@@ -15,7 +15,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.engine.fusing.loop import FusedLoop, Op
 from streamactors.engine.island.connection import MAX_ASKED
 from streamactors.engine.logic import SourceLogic
-from streamactors.engine.marks.marks import EndOfInput, Handling, Idle, Signal
+from streamactors.engine.marks.marks import EndOfInput, EndPosition, Handling, Idle, Signal
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.kafka.client.runs import columns, wrapped
 from streamactors.kafka.committable import Convert, GatheredOffsets, Origin, committable
@@ -135,17 +135,16 @@ class Lane:
                 delivery = feed.take(min(self.asked, self._max_chunk) if steps is None else steps.room(self.asked))
                 if delivery is None:
                     return
-                if delivery.records and not self._delivers(delivery):
+                if not delivery.records:
+                    self._pass_end(delivery)
                     continue
-            if delivery.records:
-                end = self._push_chunk(delivery)
-                if out.out_closed:
-                    return  # a step has failed
-            else:
-                end = delivery.end
-                self._pass_end(delivery)
+                if not self._delivers(delivery):
+                    continue
+            end = self._push_chunk(delivery)
+            if out.out_closed:
+                return  # a step has failed
             self.mark_position(delivery.key, delivery.epoch, end)
-            if steps is not None and delivery.records:
+            if steps is not None:
                 if feed.filled and out.asked:
                     out.again()  # the other stages of the island take their turn first
                 return
@@ -172,11 +171,25 @@ class Lane:
         return False
 
     def _pass_end(self, delivery: Delivery) -> None:
-        """Only offsets without records are left before the partition's end: commit the end where no mark commits it."""
+        """Pass the end of a partition, where only offsets without records are left. It is in flight like a record where a mark commits it."""
         tracker, (key, epoch, end) = self._tracker, (delivery.key, delivery.epoch, delivery.end)
-        if tracker is not None and self._commits_first and tracker.delivered(key, epoch, end):
-            tracker.done(key, epoch, end)
-            self._consumer.commit(StreamFuture("commit at the end"))
+        if tracker is not None:
+            by_mark = self.source is not None and (self._consumer.commits is not Commits.OFFSETS or tracker.gap_aware)
+            noted = by_mark or self._commits_first
+            if not (tracker.delivered(key, epoch, end) if noted else tracker.deliverable(key, epoch)):
+                return  # the next owner reaches the end
+            if self._commits_first:
+                tracker.done(key, epoch, end)
+                reply: StreamFuture[None] = StreamFuture("commit of the end")
+                reply.add_done_callback(lambda future: self._end_committed(future.exception()))
+                self._consumer.commit(reply)
+        if self.source is not None:
+            after = None if delivery.after is None else (epoch, delivery.after)
+            self._logic.out.mark({(self.source, key): EndPosition((epoch, end), after)})
+
+    def _end_committed(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._logic.interpreter.post(self._logic, self._logic.fail_stage, error)
 
     def _on_committed(self, delivery: Delivery, error: BaseException | None) -> None:
         self._committing = False

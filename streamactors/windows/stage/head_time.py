@@ -3,7 +3,8 @@
 Owner: a task with several input topics. Pure: the caller passes the time. The rule is Kafka's max.task.idle.ms. The order
 waits for an empty input, because the next row of that input may be the oldest. The wait ends when the input has a row, or
 when the input was reported empty (`silent`) and `max_idle_ms` have passed since. If all rows of an input were filtered away
-before, the input has positions without rows: each such position releases the rows that were held when it arrived. Of rows
+before, the input has positions without rows: each such position releases the rows that were held when it arrived. The
+position of a partition's end with no record before it (`EndPosition`) releases none: the next record may be older. Of rows
 with equal timestamps, the row of the first input is first.
 
 Marks and signals stay behind the rows before them. Between two rows of a chunk, the offset of the next row is the position
@@ -15,7 +16,7 @@ from collections import deque
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from streamactors.engine.marks.marks import NOWHERE, Position, Signal
+from streamactors.engine.marks.marks import NOWHERE, EndPosition, Position, Signal
 
 MOST_ROWS: Final = 10_000
 """Largest number of rows that a task holds where inputs cannot be paused. With more rows the order does not wait."""
@@ -137,7 +138,8 @@ class HeadTimeOrder:
         input_.behind.append((input_.added, what))
         if not isinstance(what, Signal):
             if input_.chunk is None:
-                if input_.told is None or what > input_.told:  # its rows were filtered away
+                passed = what.after if isinstance(what, EndPosition) else what  # where no record lay, no row was filtered away
+                if passed is not None and (input_.told is None or passed > input_.told):
                     input_.turned, input_.silent = True, False
             else:
                 begin = (input_.epoch, 0) if input_.told is None else input_.told
