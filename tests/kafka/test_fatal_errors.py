@@ -141,3 +141,38 @@ def test_a_producer_whose_id_was_taken_says_so_each_time(cluster):
     finally:
         first.close(drop=True).result(30)
         second.close(drop=True).result(30)
+
+
+def test_a_producer_that_drops_its_records_closes_after_a_fatal_error(cluster):
+    # librdkafka raises a fatal error once, in any call: it was raised by the close if no other call came before
+    class Fatal:
+        def fatal(self):
+            return True
+
+        def code(self):
+            return ck.KafkaError._FENCED
+
+        def name(self):
+            return "_FENCED"
+
+        def str(self):
+            return "fenced"
+
+    class Ended:
+        def __init__(self):
+            self.purged = False
+
+        def __len__(self):
+            return 0
+
+        def purge(self, **_):
+            self.purged = True
+
+        def poll(self, _):
+            raise ck.KafkaException(Fatal())
+
+    producer = StreamProducer(ProducerSettings(cluster.bootstrap_servers))
+    producer.start().result(30)
+    producer._client = client = Ended()
+    producer.close(drop=True).result(30)
+    assert client.purged

@@ -20,8 +20,10 @@ from streamactors.kafka.client.diagnosis.listener_probe import fault_of, listens
 from streamactors.kafka.client.diagnosis.outage import Outage
 from streamactors.kafka.client.diagnosis.property_names import is_known
 from streamactors.kafka.client.diagnosis.refused_properties import check_files, check_token, told_refusal, warn_once
+from streamactors.kafka.client.diagnosis.refused_writes import RefusedWrites
 from streamactors.kafka.client.diagnosis.rights import DENIED, REFUSED_PARTITION, Right, not_allowed
 from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
+from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings
 
@@ -88,6 +90,7 @@ class Connection:
         self.fatal: Any = None  # librdkafka's error after which a producer sends no more
         self._doors = Doors()
         self._outage = Outage(settings.bootstrap_servers)
+        self._refused_writes = RefusedWrites(settings.bootstrap_servers)
         self._records_left = 0
         self._seconds_told = False
         self._zero_told = False
@@ -121,6 +124,7 @@ class Connection:
         """Write a line of librdkafka's log, without secrets: the client has this object for its logger."""
         line = self._properties.without_secrets(text % arguments if arguments else text)
         self._doors.look(line)
+        self._refused_writes.look(line, time.monotonic())
         if (refused := REFUSED_PARTITION.search(line)) is not None:
             self.refused_topic = refused[1]
         if line.startswith("CONFWARN") and "Configuration property " in line:
@@ -154,6 +158,14 @@ class Connection:
         """This many records of a producer are not acknowledged. Fewer than before, or none, is a sign of a broker."""
         self.look_for_broker(seen=not left or left < self._records_left)
         self._records_left = left
+        if self._refused_writes:
+            for said in self._refused_writes.due(left):
+                _log.warning("%s", said)
+
+    def refusal_of(self, record: ProducerRecord | None) -> str:
+        """Return why the broker refuses a record that librdkafka sends again, None: any record; an empty string if it refuses none."""
+        named = () if record is None else (record.topic, record.partition)
+        return self._refused_writes.reason(time.monotonic(), *named)
 
     def look_for_broker(self, *, seen: bool) -> float:
         """Say that no broker answers for a while, or that one is back. `seen`: there is a sign of a broker. Returns for how many seconds

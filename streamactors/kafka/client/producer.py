@@ -26,6 +26,7 @@ from streamactors.kafka.client.connection import Connection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
 from streamactors.kafka.client.diagnosis.delivery_errors import ClosedProducer
 from streamactors.kafka.client.diagnosis.producer_errors import REFUSALS, ProducerErrors
+from streamactors.kafka.client.diagnosis.refused_writes import with_reasons
 from streamactors.kafka.client.producer_rest import ProducerRest
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
@@ -52,7 +53,7 @@ class StreamProducer:
     def __init__(self, settings: ProducerSettings, *, errors_only: bool = False) -> None:
         self.settings = settings
         self._connection = Connection(settings)
-        properties = settings.client_properties()
+        properties = with_reasons(settings.client_properties())
         if errors_only:
             properties["delivery.report.only.error"] = True
         self._client: Any = self._connection.make(ck.Producer, properties)
@@ -138,7 +139,8 @@ class StreamProducer:
         try:
             if drop:
                 self._client.purge(blocking=False)
-                self._callbacks(self._client.poll, 0)
+                with contextlib.suppress(ProducerFailed):  # nobody waits for these records
+                    self._callbacks(self._client.poll, 0)
             else:
                 left = self._callbacks(self._client.flush, self.settings.close_timeout_ms / 1_000)
                 if left:
@@ -369,6 +371,8 @@ class StreamProducer:
                 with self._polls:
                     call()
             except ck.KafkaException as error:
+                with contextlib.suppress(ProducerFailed):
+                    self.poll(0)  # the log says why the broker refuses records
                 if not error.args[0].retriable() or attempt == RETRIES - 1:
                     raise self._errors.failed(error, hear=True) from None
             else:

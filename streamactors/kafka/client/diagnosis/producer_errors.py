@@ -127,6 +127,8 @@ class ProducerErrors:
         fatal = self._connection.fatal
         if error.code() in DENIED or (is_purged(error) and self.writes_nothing):
             return self._connection.not_allowed(Right("WRITE", "TOPIC", record.topic))
+        if error.code() == ck.KafkaError._MSG_TIMED_OUT:
+            return self._connection.refusal_of(record)
         return self._connection.shown(fatal) if is_purged(error) and fatal is not None else ""
 
     def failed(self, error: Any, *, hear: bool = False) -> ProducerFailed:
@@ -135,6 +137,8 @@ class ProducerErrors:
         `hear`: the name of a topic that a transaction must not write may still be in a line of the log that no thread has read yet."""
         cause = self._fatal(error.args[0])
         code = cause.code()
+        if code == ck.KafkaError._TIMED_OUT and (why := self._connection.refusal_of(None)):
+            return ProducerFailed(f"{self._who}: the transaction timed out; {why}")
         if code not in DENIED:
             return producer_failed(cause, self._who)
         if hear and DENIED[code] == "TOPIC" and not self._connection.refused_topic:
