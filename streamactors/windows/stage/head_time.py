@@ -138,7 +138,8 @@ class HeadTimeOrder:
         input_.behind.append((input_.added, what))
         if not isinstance(what, Signal):
             if input_.chunk is None:
-                passed = what.after if isinstance(what, EndPosition) else what  # where no record lay, no row was filtered away
+                # where no record lay, no row was filtered away
+                passed = what.after if isinstance(what, EndPosition) else what
                 if passed is not None and (input_.told is None or passed > input_.told):
                     input_.turned, input_.silent = True, False
             else:
