@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.graph import Flat, Node
@@ -12,6 +12,7 @@ from streamactors.engine.blueprint.modules import AsyncBoundary, Joined, Module,
 from streamactors.engine.fusing.loop import NEVER_STOP, FusedLoop, Op, Refilled
 from streamactors.engine.stage import NOT_USED, GraphStage
 from streamactors.errors import BuildError
+from streamactors.spark.rows import has_arrow
 from streamactors.stages.bases.passing import Identity
 from streamactors.stages.rate.throttle import Throttle
 from streamactors.stages.transform.mapping import Filter
@@ -61,6 +62,10 @@ class Link(NamedTuple):
         """The stage as a step of a generated loop; None if it is none."""
         make: Callable[[Attributes], Op] | None = getattr(self.stage, "op", None)
         return None if make is None else make(self.attributes)
+
+
+GATHERED: Final = 1_000
+"""As many elements as a chunk of records that is read."""
 
 
 def line_of(flat: Flat, first: int, who: str) -> list[int]:
@@ -191,7 +196,26 @@ class ChainSegment:
         elements = (element for chunk in chunks for element in chunk)
         flow: Flow[Any, Any, Any] = Flow(as_module(self.links))
         run = Source.from_iterable(elements).via(flow).map_chunks(lambda chunk: [list(chunk)])
-        yield from run.run_iter(_system(), buffer=16)
+        yield from gathered(run.run_iter(_system(), buffer=16))
+
+
+def gathered(chunks: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    """Yield small chunks as chunks of about GATHERED elements: what a task does with a chunk, as to write it to a topic, has a cost of its own.
+
+    An error comes after the elements before it. Arrow data, which has many rows in one element, is not held."""
+    held: list[Any] = []
+    try:
+        for chunk in chunks:
+            held += chunk
+            if len(held) >= GATHERED or has_arrow(chunk):
+                out, held = held, []
+                yield out
+    except Exception:
+        if held:
+            yield held
+        raise
+    if held:
+        yield held
 
 
 def _system() -> ActorSystem:
