@@ -16,13 +16,14 @@ from typing import Final, Protocol
 from streamactors.errors import StreamActorsError
 
 Duration = float | int | str | timedelta
-"""A time span: a number of milliseconds, a timedelta, or a text such as "250ms", "1.5s", "2m", "1h30m", "7d". Limits of waiting: `Timeout`."""
+"""A time span: a number of milliseconds, a timedelta, or a string such as "250ms", "1.5s", "1h30m", "7d", "5 seconds". Limits of waiting: `Timeout`."""
 
 Timeout = float | int | str | timedelta
 """A limit of waiting, as every parameter named `timeout` takes it: a number of seconds, as in concurrent.futures, a timedelta, or a text."""
 
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)\s*")
+_WORDS: Final = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_PART: Final = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:({'|'.join(_WORDS)})s?\b|(ms|s|m|h|d|w))\s*")
 
 
 def duration_ms(value: Duration) -> float:
@@ -55,7 +56,7 @@ def _parse_ms(text: str) -> float:
         part = _PART.match(text, position)
         if part is None:
             break
-        total += float(part[1]) * _UNIT_MS[part[2]]
+        total += float(part[1]) * _UNIT_MS[_WORDS[part[2]] if part[2] else part[3]]
         position = part.end()
     if position == 0 or position < len(text):
         raise ValueError(f'not a duration: {text!r}; write for instance "250ms", "1.5s", "2m", "1h30m" or "7d"')

@@ -23,6 +23,12 @@ from streamactors.errors import StreamActorsError
         ("1h30m", 5_400_000),
         ("7d", 604_800_000),
         (" 1 s ", 1_000),
+        ("5 seconds", 5_000),
+        ("1 second", 1_000),
+        ("1 hour 30 minutes", 5_400_000),
+        ("20 milliseconds", 20),
+        ("2days 1ms", 172_800_001),
+        ("1 week", 604_800_000),
         (12, 12),
     ],
 )
@@ -34,7 +40,9 @@ def test_a_timedelta_is_a_duration() -> None:
     assert duration_ms(timedelta(seconds=1, microseconds=500)) == 1_000.5
 
 
-@pytest.mark.parametrize("text", ["", "5", "s", "1x", "1s,", "-1s", float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    "text", ["", "5", "s", "1x", "5 secs", "1 fortnight", "5 seconds later", "1s,", "-1s", float("inf"), float("nan")]
+)
 def test_what_is_no_duration_is_refused_by_name(text: object) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         duration_ms(text)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from py4j.java_gateway import JavaClass
 
+from streamactors.errors import BuildError
 from streamactors.spark.errors import SparkSetupError
 from streamactors.spark.sink.delta import CATALOG, EXTENSION, TESTED, TESTED_WITH, DeltaWriter, check_delta
 
@@ -52,6 +53,13 @@ def test_a_batch_is_transformed_and_divided_by_columns() -> None:
     assert seen == [(frame, 7)]
     assert frame.made == []
     assert changed.made[-2:] == [("partitionBy", "day", "hour"), ("save", "/table")]
+
+
+def test_a_transform_that_returns_no_frame_is_named() -> None:
+    with pytest.raises(
+        BuildError, match=r"SparkSink\.delta: transform must return the DataFrame to write, and returned None"
+    ):
+        DeltaWriter("/table", lambda frame, epoch: None, ())(Calls(), 7, "the query")
 
 
 def session(version: str, *, jar: bool, extension: bool) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamactors import Flow, Keep, Sink, Source
+from streamactors import BuildError, Flow, Keep, Sink, Source
 from streamactors.spark import RowError, SparkSink, SparkStreamQuery
 from streamactors.spark.files import absolute
 
@@ -149,6 +149,15 @@ def test_a_transform_that_exits_ends_the_query_with_that_error(spark: Any, tmp_p
     sink = SparkSink.parquet(spark, tmp_path / "table", "n long", tmp_path / "ck", transform=_exits)
     query = run(Source.from_iterable([(1,)]), sink)
     assert isinstance(query.completion.exception(END_S), SystemExit)
+
+
+def test_a_transform_that_returns_no_frame_is_named_with_the_batch(spark: Any, tmp_path: Path) -> None:
+    """The error was an AttributeError of this package's own line."""
+    sink = SparkSink.parquet(spark, tmp_path / "table", "n long", tmp_path / "ck", transform=lambda df, epoch: None)
+    with pytest.raises(
+        BuildError, match=r"SparkSink\.parquet: transform must return .*returned None for batch 0; .*foreach_batch"
+    ):
+        run(Source.from_iterable([(1,)]), sink).await_termination(END_S)
 
 
 def test_dead_letters_that_exit_end_the_query_with_that_error(spark: Any, tmp_path: Path) -> None:

@@ -20,9 +20,6 @@ from streamactors.stages.transform.mapping import Filter
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
 
-CHUNK = 2_048
-"""Elements that one step of a chain on the engine takes at most."""
-
 
 class Diverted:
     """The predicate of a stage that diverts: it keeps the elements that leave the chain, for `take`."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from streamactors.spark.errors import SparkSetupError
-from streamactors.spark.sink.parquet import Transform
+from streamactors.spark.sink.parquet import Transform, transformed
 
 TESTED: Final = "4.4.0"
 TESTED_WITH: Final = "4.2"
@@ -30,7 +30,7 @@ class DeltaWriter:
 
     def __call__(self, frame: Any, epoch: int, query_id: str) -> None:
         """Write one batch."""
-        out = frame if self._transform is None else self._transform(frame, epoch)
+        out = transformed("SparkSink.delta", self._transform, frame, epoch)
         writer = out.write.format("delta").mode("append").option("txnAppId", query_id).option("txnVersion", epoch)
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)

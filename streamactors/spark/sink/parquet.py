@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.spark.files import Files
 
@@ -30,6 +31,19 @@ def check_names(what: str, names: Sequence[str]) -> None:
             )
 
 
+def transformed(sink: str, transform: Transform | None, frame: Any, epoch: int) -> Any:
+    """Return the DataFrame to write. Raises BuildError if `transform` returns none."""
+    if transform is None:
+        return frame
+    out = transform(frame, epoch)
+    if not hasattr(out, "write"):
+        raise BuildError(
+            f"{sink}: transform must return the DataFrame to write, and returned {shortened(out, 60)} for batch {epoch}; "
+            "a function that writes by itself belongs to SparkSink.foreach_batch"
+        )
+    return out
+
+
 class ParquetWriter:
     """Writes batches to `path`. Stateless: the names of the folders say which batches are there."""
 
@@ -46,9 +60,8 @@ class ParquetWriter:
         part = (STAGING, query_id)
         fresh = (*part, f"{epoch}-{uuid.uuid4().hex}")
         files.delete(*part)  # left by a crash; a query has one batch at a time
-        out = frame
-        if self._transform is not None:
-            out = self._transform(frame, epoch)
+        out = transformed("SparkSink.parquet", self._transform, frame, epoch)
+        if out is not frame:
             check_names("SparkSink.parquet: the DataFrame that transform returned", out.columns)
         writer = out.write.mode("error")
         if self._partition_by:

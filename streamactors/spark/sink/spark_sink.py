@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
+from streamactors.clock import Timeout, timeout_s
 from streamactors.dsl.sink import Sink
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.modules import StageModule
@@ -33,8 +34,11 @@ ON_EXECUTORS: Final = (
     "; or, for windows and tables, run the graph on Spark's executors: graph.run(SparkExecutors(spark))"
 )
 
-Trigger = float | str | None
-"""When Spark begins a batch. None: when the batch before is done. "available_now": until the input ends. A number: seconds between batches."""
+Trigger = Timeout | None
+"""When Spark begins a batch. None: when the batch before is done. "available_now": until the input ends. Otherwise the time between batches:
+a number of seconds, a timedelta, or a string such as "5 seconds"."""
+
+SHORTEST_MS, LONGEST_MS = 1, 366 * 86_400_000
 
 
 @dataclass(frozen=True)
@@ -147,7 +151,7 @@ class SparkSink:
         `schema`: DDL ("key string, n long") or a StructType.
         `checkpoint`: a folder that no other query uses; a relative path begins at this process's working directory.
         `max_rows`: the most rows of a batch. Batches get fewer rows if a batch would take longer than about `target_batch_s` seconds.
-        `trigger`: None (when the batch before is done), "available_now" (end with the input), or seconds between batches.
+        `trigger`: None (when the batch before is done), "available_now" (end with the input), or the time between batches (seconds, a timedelta, "5 seconds").
         `dead_letters(row, error)`: gets each row that does not fit the schema; without it the first such row fails the stream.
         `fail_on_data_loss`: False skips records that retention has deleted before Spark wrote them; True fails the query.
         `bind`, `advertise`: the address where the rows are served, and the address by which executors reach it; loopback by default.
@@ -294,10 +298,13 @@ def trigger_of(name: str, given: Any) -> dict[str, Any]:
         return {}
     if given == "available_now":
         return {"availableNow": True}
-    if isinstance(given, (int, float)) and not isinstance(given, bool) and given > 0:
-        return {"processingTime": f"{round(given * 1_000)} milliseconds"}
-    if isinstance(given, str) and given.split()[:1] and given.split()[0].isdigit():
-        return {"processingTime": given}
+    try:
+        ms = timeout_s(given) * 1_000
+    except (TypeError, ValueError):
+        ms = 0
+    if SHORTEST_MS <= ms <= LONGEST_MS:
+        return {"processingTime": f"{round(ms)} milliseconds"}
     raise BuildError(
-        f'{name}: trigger must be None, "available_now", seconds or an interval as "5 seconds", got {given!r}'
+        f'{name}: trigger must be None, "available_now", or the time between batches, from 1 ms to a year: seconds, a timedelta or "5 seconds", '
+        f"got {given!r}"
     )
