@@ -46,6 +46,32 @@ def row_schema(given: Any) -> RowSchema:
         raise SparkSetupError(f"schema {shortened(given, 60)}: {_reason(error)}") from None
 
 
+def source_schema(given: Any) -> RowSchema:
+    """As `row_schema`, for rows that come to Spark as a data source of Python, of which Spark takes no TIME. Raises SparkSetupError naming such a field."""
+    rows = row_schema(given)
+    name = _time_in(rows.spark)
+    if name is not None:
+        raise SparkSetupError(
+            f"schema: field {name!r} is of type TIME, which Spark does not take from a data source of Python; "
+            "make it a string, or a bigint of microseconds, and cast it in Spark"
+        )
+    return rows
+
+
+def _time_in(kind: Any) -> str | None:
+    """Return the path of the first TIME in a type of Spark; None if there is none."""
+    if kind.typeName() == "time":
+        return ""
+    for name, part in (
+        *((field.name, field.dataType) for field in getattr(kind, "fields", ())),
+        *((part, getattr(kind, f"{part}Type", None)) for part in ("element", "key", "value")),
+    ):
+        found = None if part is None else _time_in(part)
+        if found is not None:
+            return f"{name}.{found}".rstrip(".")
+    return None
+
+
 def _reason(error: Exception) -> str:
     """Return the first line of Spark's message that says something; a parser's message begins with an empty one."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -114,6 +114,13 @@ def test_a_source_whose_offsets_somebody_else_keeps_is_refused(sink: Sink[Any, A
         ({"schema": ""}, "schema"),
         ({"schema": "n long, n int"}, "twice"),
         ({"schema": 5}, "schema must be DDL"),
+        (
+            {"schema": "n long, t time"},
+            "schema: field 't' is of type TIME, which Spark does not take .*bigint of microseconds",
+        ),
+        ({"schema": "a array<struct<t: time(3)>>"}, r"field 'a\.element\.t' is of type TIME"),
+        ({"schema": "m map<string, time>"}, r"field 'm\.value' is of type TIME"),
+        ({"trigger": float("inf")}, "trigger must be None"),
         ({"checkpoint": ""}, "checkpoint must be a folder"),
         ({"checkpoint": 5}, "checkpoint must be a folder"),
         ({"max_rows": 0}, "max_rows"),

@@ -11,7 +11,7 @@ from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.runner import named, plans_of, registered
 from streamactors.spark.executors.translate import translate_source
 from streamactors.spark.query.source_identity import SourceIdentity
-from streamactors.spark.schema import RowSchema, row_schema
+from streamactors.spark.schema import RowSchema, source_schema
 from streamactors.spark.session.session import check_session
 from streamactors.spark.shipping.parcel import pack
 from streamactors.spark.sink.batch_size import TARGET_BATCH_S
@@ -26,7 +26,7 @@ def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_l
     if not isinstance(source, Source):
         raise BuildError(f"{WHO} expects a source (Consumer.records(…).map(…)), got {type(source).__name__}")
     at_least(WHO, "max_rows", max_rows, 1)
-    rows = row_schema(schema)
+    rows = source_schema(schema)
     parcel = frame_parcel(source, rows, WHO, max_rows, fail_on_data_loss)
     return spark.readStream.format(registered(spark, parcel)).schema(rows.spark).load()
 

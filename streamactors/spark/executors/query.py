@@ -16,6 +16,7 @@ from streamactors.spark.executors.ranges import Range
 from streamactors.spark.executors.states import States
 from streamactors.spark.executors.topic_end import TopicEnd, Writers
 from streamactors.spark.rows import Rows, has_arrow
+from streamactors.spark.shipping.task_errors import told_in_a_sentence
 
 ROWS: Final = 4_096
 """Rows that are gathered before they become a record batch."""
@@ -61,7 +62,7 @@ class ShippedQuery:
 
     def read(self, packed: tuple[Any, ...]) -> Iterator[Any]:
         """Yield the rows of a range (`Range.packed`) as record batches, in a worker."""
-        with collecting_seldom():
+        with collecting_seldom(), told_in_a_sentence():
             yield from self._rows(packed)
 
     def _rows(self, packed: tuple[Any, ...]) -> Iterator[Any]:

@@ -84,7 +84,9 @@ class GraphRunner(QueryRunner):
 
 def _raised_there(text: str) -> BaseException | None:
     """Return the error that a process of Spark raised, as Spark's message tells it; one of this package's is made again."""
-    for module, name, message in _OURS.findall(text):
+    for module, name, message in reversed(
+        _OURS.findall(text)
+    ):  # a trace ends with the error, after those that it came from
         kind = getattr(importlib.import_module(module), name, None)
         if isinstance(kind, type) and issubclass(kind, StreamActorsError):
             try:

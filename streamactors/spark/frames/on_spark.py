@@ -20,6 +20,7 @@ from streamactors.spark.session.session import check_pyspark, is_connect
 from streamactors.spark.shipping import entry
 from streamactors.spark.shipping.chain import ChainSegment, line_of, links_of
 from streamactors.spark.shipping.parcel import copied, made_with, pack
+from streamactors.spark.shipping.task_errors import told_in_a_sentence
 
 
 def on_spark(
@@ -92,6 +93,6 @@ class _Transformation:
     def run(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield the results of record batches as record batches."""
         rows = Rows(self.schema)
-        with collecting_seldom():
+        with collecting_seldom(), told_in_a_sentence():
             for results in self.segment.chunks(self.elements(batch) for batch in batches if batch.num_rows):
                 yield from rows.batches(results)

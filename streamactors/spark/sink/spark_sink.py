@@ -20,7 +20,7 @@ from streamactors.spark.files import absolute
 from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.query.runner import BatchFunction, batch_function
 from streamactors.spark.rows import BadRow
-from streamactors.spark.schema import row_schema
+from streamactors.spark.schema import source_schema
 from streamactors.spark.session.formats import register_bridge
 from streamactors.spark.session.session import check_session
 from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
@@ -76,7 +76,7 @@ class Given:
             )
         if self.dead_letters is not None:
             plain_function(f"{name}: dead_letters", self.dead_letters)
-        rows = row_schema(self.schema)
+        rows = source_schema(self.schema)
         if check_columns is not None:
             check_columns(f"{name}: schema", rows.spark.fieldNames())
         register_bridge(self.spark)

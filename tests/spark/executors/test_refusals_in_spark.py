@@ -17,6 +17,10 @@ from tests.spark.executors._plain import write_rows
 from tests.spark.executors.in_spark import END_S, HOURS, counted, new_topic, records_of, rows_of
 
 
+class OrderRejected(Exception):
+    """An exception of a user, whose name does not end as those of Python do."""
+
+
 def failing(spark: Any, stream: Any, folder: Path, schema: str = "n long") -> BaseException | None:
     sink = SparkSink.foreach_batch(spark, lambda df, epoch: df.count(), schema, folder)
     query = stream.to_mat(sink, Keep.right).run(SparkExecutors(spark))
@@ -35,6 +39,13 @@ def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, clu
     assert isinstance(error, SparkQueryFailed)
     assert "a task failed: ZeroDivisionError" in str(error)
     assert "in stage divide" in str(error)
+
+    def refuses(record: Any) -> Any:
+        raise OrderRejected("no price")
+
+    error = failing(spark, records_of(cluster, topic).map(refuses).named("price"), tmp_path / "own")
+    assert type(error) is SparkQueryFailed
+    assert re.match(r"a task failed: OrderRejected: no price \(in stage price, element Record\(.*\)$", str(error))
     aggregated = (
         records_of(cluster, topic).group_by_key().windowed_by(HOURS).aggregate(int, lambda n, value: 1 // (value - 7))
     )
