@@ -45,6 +45,26 @@ def test_starts_a_process_that_starts_one_that_aborts() -> None:
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
+def test_drops_the_exit_code_of_a_process() -> None:
+    subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=False)
+
+
+def test_waits_for_a_process_and_drops_its_exit_code() -> None:
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(4)"]) as process:
+        while process.poll() is None:
+            time.sleep(0.001)
+        process.wait()
+
+
+def test_starts_a_process_that_another_one_kills() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        subprocess.run(["sh", "-c", f"kill -TERM {process.pid}"], check=True)
+
+
+def test_has_a_broker_that_does_not_stop() -> None:
+    logging.getLogger("streamactors.broker.launch").error("the broker's process %d did not stop within %g s", 7, 10)
+
+
 def test_starts_a_process_that_warns() -> None:
     program = "import logging; logging.getLogger('streamactors.far').warning('a disk is full')"
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -86,6 +106,26 @@ def test_kills_a_process_and_starts_one_that_fails() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         process.kill()
     assert subprocess.run([sys.executable, "-c", "raise SystemExit(3)"]).returncode == 3
+
+
+def test_uses_the_exit_codes_of_its_processes() -> None:
+    command = [sys.executable, "-c", "raise SystemExit(3)"]
+    with subprocess.Popen(command) as process:
+        assert process.wait() == 3
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run(command, check=True)
+    with subprocess.Popen(command) as process:
+        process.communicate()
+    assert process.returncode == 3
+
+
+def test_runs_a_command_of_the_system_that_fails() -> None:
+    subprocess.run(["sh", "-c", "exit 1"], check=False)
+
+
+@pytest.mark.expects_exit_code(3)
+def test_starts_a_process_that_is_meant_to_fail() -> None:
+    subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=False)
 
 
 @pytest.mark.expects_crash

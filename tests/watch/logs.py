@@ -23,6 +23,13 @@ EXPECTED = Path(__file__).parent / "expected.txt"
 WITHIN_S = 1.0
 FLOOD = 20
 _NUMBERS = re.compile(r"\d+")
+TOO_LATE = (
+    "did not end within",
+    "did not stop within",
+    "not closed %g s after",
+    "but these do not return and keep their threads",
+)
+"""Parts of templates. Such a record says that something was not closed in time: it has to be expected in every room."""
 NOT_OURS = "streamactors.kafka.librdkafka"
 """librdkafka's own lines, which reach nobody who has not given this logger a handler. What matters of them is logged in our words."""
 
@@ -123,6 +130,11 @@ def _fits(seen: Seen, parts: tuple[str, ...]) -> bool:
 def unexpected(seen: Iterable[Seen], expected: Expected) -> list[str]:
     """Return a sentence for each record that is not expected."""
     return [f"logged, and not expected: {each}" for each in seen if not expected.has(each)]
+
+
+def too_late(seen: Iterable[Seen], expected: Expected) -> list[str]:
+    """Return a sentence for each record that tells of something that was not closed in time, and is not expected."""
+    return unexpected((each for each in seen if any(part in each.template for part in TOO_LATE)), expected)
 
 
 def repeated(seen: Iterable[Seen], expected: Expected = Expected()) -> list[str]:

@@ -1,12 +1,13 @@
 """The watch around every test: what the product must never do, whatever the test is about.
 
-No loop wakes in vain; no buffer holds more than its bound; every closing ends within its limit; no process crashes; nothing is logged at
+No loop wakes in vain; no buffer holds more than its bound; every closing ends within its limit; no process crashes or
+fails unnoticed; nothing is logged at
 WARNING or above that the test did not expect, and nothing twice within a second. A test that breaks one of these fails at its end, by name."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from streamactors.actors.dispatching.spinning import forget_spins, spins
 from streamactors.gauges import forget_overfull, overfull
 from tests.watch.closings import ClosingWatch
-from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, unexpected
+from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import ProcessWatch
 
 LOGS_IN = ("tests/actors/", "tests/engine/", "tests/dsl/", "tests/broker/network/", "tests/watch/", "test_faulty.py")
@@ -64,6 +65,7 @@ class Watch:
         logs = item.nodeid.startswith(LOGS_IN) and not any(map(item.get_closest_marker, SLOW))
         found = self.take(
             expected_by(item.iter_markers("expects_log")) + of_file,
+            exit_codes={code for marker in item.iter_markers("expects_exit_code") for code in marker.args},
             may_crash=item.get_closest_marker("expects_crash") is not None,
             logs=self._report is not None or logs,
         )
@@ -74,7 +76,9 @@ class Watch:
                 report.write(json.dumps([item.nodeid, found, self.templates]) + "\n")
         return result
 
-    def take(self, expected: Expected, *, may_crash: bool = False, logs: bool = True) -> list[str]:
+    def take(
+        self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False, logs: bool = True
+    ) -> list[str]:
         """Return a sentence for each fault since the last call."""
         unread, seen = self.logs.take()
         of_processes, crashes = self.processes.take()
@@ -83,10 +87,11 @@ class Watch:
         forget_spins()
         forget_overfull()
         found += [f"closes late: {late}" for late in self.closings.take()]
-        found += [] if may_crash else crashes
+        failed = self.processes.exit_codes.take(exit_codes)
+        found += [] if may_crash else crashes + failed
         self.templates = sorted({each.template for each in [*unread, *of_processes]})
         if not logs:
-            return found
+            return found + too_late([*unread, *of_processes], expected)
         found += unexpected([*unread, *of_processes], expected)
         found += repeated([*seen, *of_processes], expected)
         return found

@@ -1,4 +1,5 @@
-"""The Python processes that tests start, with those that they start in turn: what they log, and that none of them crashes.
+"""The Python processes that tests start, with those that they start in turn: what they log, that none of them crashes,
+and that each ends with the exit code that it should.
 
 A process finds `child/sitecustomize.py` on its PYTHONPATH and writes into a folder of this pytest process. A crash is an abort, a
 segmentation fault and the like, also one after the last line of the program, when the interpreter ends."""
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.watch.exit_codes import ExitCodes
 from tests.watch.logs import Seen
 
 CHILD = Path(__file__).parent / "child"
@@ -30,6 +32,7 @@ class ProcessWatch:
         self.folder = folder if folder is not None else Path(self._temporary.name)  # type: ignore[union-attr]
         self._positions: dict[str, int] = {}
         self._crashed: list[str] = []
+        self.exit_codes = ExitCodes()
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """From now on every process that is started with this process's environment is watched."""
@@ -45,6 +48,7 @@ class ProcessWatch:
                 self._crashed.append(f"{str(process.args)[:200]} was ended by {name}")
 
         patch.setattr(subprocess.Popen, "_handle_exitstatus", noted)
+        self.exit_codes.install(patch)
 
     def take(self) -> tuple[list[Seen], list[str]]:
         """Return the records, and a sentence for each crash, since the last call."""

@@ -13,7 +13,7 @@ import pytest
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.reading.ending import Ending
 from tests.watch.closings import CLOSINGS, ClosingWatch
-from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, unexpected
+from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +24,7 @@ from tests.watch.plugin import Watch
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "expects_log(*parts): what the test may log")
+    config.addinivalue_line("markers", "expects_exit_code(*codes): how processes may end")
     config.addinivalue_line("markers", "expects_crash: a process is meant to crash")
     config.pluginmanager.register(Watch(), "watch")
 """
@@ -33,6 +34,10 @@ FOUND = {
     "test_overfills_a_buffer": "holds too much: a queue of faulty: 3 elements, and its bound is 2",
     "test_starts_a_process_that_aborts": "was ended by SIGABRT",
     "test_starts_a_process_that_starts_one_that_aborts": "crashed:",
+    "test_drops_the_exit_code_of_a_process": "-c raise SystemExit(3) ended with exit code 3, and nobody used its exit code",
+    "test_waits_for_a_process_and_drops_its_exit_code": "-c raise SystemExit(4) ended with exit code 4, and nobody",
+    "test_starts_a_process_that_another_one_kills": "-c input() ended with SIGTERM, and nobody",
+    "test_has_a_broker_that_does_not_stop": "the broker's process 7 did not stop within 10 s",
     "test_starts_a_process_that_warns": "logged, and not expected: WARNING streamactors.far: a disk is full (in ",
     "test_warns": "logged, and not expected: WARNING streamactors.faulty: a disk is full",
     "test_warns_twice": "logged again after",
@@ -43,6 +48,9 @@ CLEAN = {
     "test_warns_as_expected",
     "test_reads_what_it_warned_of",
     "test_kills_a_process_and_starts_one_that_fails",
+    "test_uses_the_exit_codes_of_its_processes",
+    "test_runs_a_command_of_the_system_that_fails",
+    "test_starts_a_process_that_is_meant_to_fail",
     "test_starts_a_process_that_is_meant_to_crash",
     "test_warns_often_as_expected",
     "test_is_quiet",
@@ -72,7 +80,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(FOLDER, raising=False)  # what these processes do is not a fault of this test
         patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-        return subprocess.run(command + options, cwd=folder, capture_output=True, text=True, check=False).stdout
+        ended = subprocess.run(command + options, cwd=folder, capture_output=True, text=True, check=False)
+    assert ended.returncode == pytest.ExitCode.TESTS_FAILED
+    return ended.stdout
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -148,6 +158,13 @@ def test_a_record_is_expected_by_a_part_of_its_message_or_by_its_template() -> N
     assert unexpected([record], Expected(("parent failed",))) == [
         "logged, and not expected: WARNING streamactors.x: child failed: ValueError"
     ]
+
+
+def test_what_was_not_closed_in_time_has_to_be_expected_and_other_records_are_left_to_the_rooms() -> None:
+    late = Seen("streamactors.x", "ERROR", "%s did not stop within %g s", "broker 7 did not stop within 10 s", 0.0)
+    other = Seen("streamactors.x", "ERROR", "%s failed", "broker 7 failed", 0.0)
+    assert too_late([late, other], Expected()) == unexpected([late], Expected())
+    assert too_late([late, other], Expected(("broker 7",))) == []
 
 
 def test_the_list_of_expected_messages_is_sorted_and_its_files_exist() -> None:

@@ -24,6 +24,8 @@ from typing import Any, Final
 import streamactors
 from streamactors.broker.errors import BrokerStartError
 
+_log = logging.getLogger("streamactors.broker.launch")
+
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 10.0
 TELL_TIMEOUT_S: Final = 30.0
@@ -137,6 +139,11 @@ class ChildBroker:
         try:
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
+            _log.error(
+                "the broker's process %d did not stop within %g s and is killed; its next start recovers its logs",
+                self.pid,
+                STOP_TIMEOUT_S,
+            )
             self._process.kill()
             self._process.wait()
         if self._temporary is not None:  # the child has done so, unless it was killed

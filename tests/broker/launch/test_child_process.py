@@ -51,7 +51,9 @@ def ready(folder: Path, *, temporary: bool = False) -> str:
     return READY.format(folder=str(folder), temporary=temporary)
 
 
-def test_a_process_that_does_not_stop_is_killed(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_stop_is_killed_and_the_log_says_so(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     broker = start(ready(data, temporary=True) + HANG)
@@ -60,6 +62,9 @@ def test_a_process_that_does_not_stop_is_killed(start: Start, tmp_path: Path, mo
     monkeypatch.setattr(child_process, "STOP_TIMEOUT_S", 0.01)
     broker.close()
     assert broker.exit_code == -9
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        f"the broker's process {broker.pid} did not stop within 0.01 s and is killed; its next start recovers its logs"
+    ]
     assert not data.exists()  # the process could not remove it
 
 
@@ -70,6 +75,7 @@ def test_a_process_that_stops_is_not_killed_and_a_users_folder_stays(start: Star
     assert tmp_path.exists()
 
 
+@pytest.mark.expects_log("did not stop within")
 def test_a_process_that_says_nothing_is_killed_and_the_error_says_how_it_ended(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
