@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from streamactors.log_limit import log_limited
+
 _log = logging.getLogger("streamactors.actors")
 
 MESSAGES_PER_TURN: Final = 64
@@ -34,7 +36,10 @@ class Executor(Protocol):
 
 def log_error(cell: Cell, error: BaseException) -> None:
     """The default `on_error`: log the error of `receive`; the next message is delivered as usual."""
-    _log.error("%s: receive raised %s: %s", cell.name, type(error).__name__, error, exc_info=error)
+    kind = type(error).__name__
+    log_limited(
+        _log, logging.ERROR, (cell.name, kind), "%s: receive raised %s: %s", cell.name, kind, error, exc_info=error
+    )
 
 
 def log_dead_letter(cell: Cell, message: Any) -> None:

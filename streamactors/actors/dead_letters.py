@@ -14,6 +14,7 @@ from typing import Any, Final
 from thespian.actors import ActorAddress, DeadEnvelope
 
 from streamactors.clock import Clock
+from streamactors.log_limit import LogLimit, log_limited
 
 _log = logging.getLogger("streamactors.actors")
 
@@ -45,6 +46,7 @@ class DeadLetters:
         self._numbers = itertools.count(1)
         self._count = 0
         self._unlogged = 0
+        self._limit = LogLimit(now_s=lambda: clock.now_ms() / 1_000)
         self._next_log_ms = float("-inf")
 
     @property
@@ -72,14 +74,18 @@ class DeadLetters:
         for subscription in self._subscriptions:
             try:
                 subscription.callback(envelope)
-            except Exception:  # noqa: BLE001 - the sender is not to blame
-                _log.exception("actor system %r: a subscriber of dead letters raised", self._system_name)
+            except Exception as error:  # noqa: BLE001 - the sender is not to blame
+                log_limited(
+                    _log, logging.ERROR, (self._system_name, type(error)),
+                    "actor system %r: a subscriber of dead letters raised", self._system_name, exc_info=error,
+                )  # fmt: skip
         return envelope
 
     def _log(self, address: ActorAddress, message: Any) -> None:
-        """Log the first ten one by one, then one line every ten seconds with the number of those left out."""
+        """Log the first ten, then one line every ten seconds, and those of one kind to one actor once a second. Count the others."""
         now_ms = self._clock.now_ms()
-        if self._count > _LOGGED_AT_ONCE and now_ms < self._next_log_ms:
+        waits = self._count > _LOGGED_AT_ONCE and now_ms < self._next_log_ms
+        if waits or self._limit.admit((type(message), str(address))) is None:
             self._unlogged += 1
             return
         left_out, self._unlogged = self._unlogged, 0

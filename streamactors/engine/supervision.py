@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.user_code import blame, shortened
+from streamactors.log_limit import log_limited
 
 log = logging.getLogger("streamactors.supervision")
 
@@ -95,11 +96,22 @@ def failure_of(
 
 
 def log_skipped(logic: Supervised | None, error: BaseException) -> None:
-    """Log that supervision dropped an element; the note on `error` names it. `logic` is None in a fused loop."""
+    """Log that supervision dropped an element; the note on `error` names it. `logic` is None in a fused loop.
+
+    Elements that fail alike, at one line of one stage, are logged once a second."""
     if log.isEnabledFor(logging.WARNING):
         items = logic.inlets[0].items if logic is not None else ()
         position = next((mark for mark in items if isinstance(mark, dict)), None)
         where = f", before position {position}" if position is not None else ""
-        log.warning(
-            "skipped%s: %s: %s; %s", where, type(error).__name__, error, "; ".join(getattr(error, "__notes__", ()))
-        )
+        log_limited(
+            log, logging.WARNING, (logic.name if logic is not None else "", type(error), _line_of(error)),
+            "skipped%s: %s: %s; %s", where, type(error).__name__, error, "; ".join(getattr(error, "__notes__", ())),
+        )  # fmt: skip
+
+
+def _line_of(error: BaseException) -> tuple[str, int] | None:
+    """Return the file and line that raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return None if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)

@@ -48,7 +48,24 @@ def test_dead_letters_are_counted_shown_and_logged_without_flooding(caplog: pyte
         echo.tell("unseen")
         eventually(lambda: system.dead_letters.count == 501)
         assert len(seen) == 500
-    assert sum("dead letter" in record.message and "is stopped" in record.message for record in caplog.records) == 10
+    assert [record.message.partition(" for ")[0] for record in caplog.records if "is stopped" in record.message] == [
+        "actor system 'letters': dead letter 1: int"
+    ]
+    assert sum("a subscriber of dead letters raised" in record.message for record in caplog.records) == 1
+
+
+def test_the_first_ten_kinds_of_dead_letters_are_logged_at_once_and_the_rest_every_ten_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock()
+    letters = DeadLetters("kinds", clock)
+    kinds = [type(f"Kind{n}", (), {}) for n in range(15)]
+    for kind in kinds:
+        letters.publish(thespian.actors.ActorAddress("gone"), kind())
+    clock.advance(10_000)
+    letters.publish(thespian.actors.ActorAddress("gone"), kinds[0]())
+    assert [message.split()[6] for message in caplog.messages] == [*(f"Kind{n}" for n in range(10)), "Kind0"]
+    assert caplog.messages[-1].endswith("(5 more since the last line)")
 
 
 def test_an_answer_to_nobody_is_a_dead_letter(actor_system: ActorSystem) -> None:

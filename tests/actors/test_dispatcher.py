@@ -51,14 +51,30 @@ def test_an_error_is_logged_with_the_function_and_the_loop_goes_on(
     def failing_function() -> None:
         raise error
 
+    def failing_timer() -> None:
+        raise error
+
     with caplog.at_level(logging.ERROR, "streamactors.actors"):
         dispatcher.execute(failing_function)
-        dispatcher.call_later(0, failing_function)
+        dispatcher.call_later(0, failing_timer)
         fired = threading.Event()
         dispatcher.call_later(0, fired.set)
         assert fired.wait(10)
-    assert caplog.text.count("failing_function raised " + type(error).__name__) == 2
+    for name in ("failing_function", "failing_timer"):
+        assert caplog.text.count(f"{name} raised {type(error).__name__}") == 1
     assert "test-dispatcher" in caplog.text
+
+
+def test_a_function_that_fails_again_and_again_is_logged_once_a_second(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing_function() -> None:
+        raise ValueError("again")
+
+    for _ in range(100):
+        dispatcher.execute(failing_function)
+    on_loop(dispatcher, int)
+    assert caplog.text.count("failing_function raised ValueError") == 1
 
 
 def test_timers_fire_in_order_of_deadline_then_of_setting(dispatcher: Dispatcher) -> None:

@@ -59,6 +59,7 @@ def test_a_marker_that_says_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "test_wrong.py").write_text(WRONG_MARKERS)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_wrong.py"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == pytest.ExitCode.TESTS_FAILED
     assert "2 errors" in ran.stdout
     assert ran.stdout.count("its form is kafka_topic(partitions=3)\n") >= 2
 

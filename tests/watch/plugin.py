@@ -14,6 +14,7 @@ import pytest
 
 from streamactors.actors.dispatching.spinning import forget_spins, spins
 from streamactors.gauges import forget_overfull, overfull
+from streamactors.log_limit import forget_causes
 from tests.watch.closings import ClosingWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import ProcessWatch
@@ -57,6 +58,7 @@ class Watch:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         self.closings.install(self._patch)
+        forget_causes()  # what a test logs does not depend on the second before it
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -26,6 +26,7 @@ from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.clock import Clock, SystemClock, VirtualClock
 from streamactors.errors import ActorError
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.actors")
 
@@ -316,7 +317,11 @@ class Dispatcher:
 
     def _log_error(self, fn: Callback, error: BaseException) -> None:
         what = type(error).__name__
-        _log.error("dispatcher %r: %s raised %s: %s", self.name, name_of(fn), what, error, exc_info=error)
+        name = name_of(fn)
+        log_limited(
+            _log, logging.ERROR, (self.name, name, what),
+            "dispatcher %r: %s raised %s: %s", self.name, name, what, error, exc_info=error,
+        )  # fmt: skip
 
     def _end(self) -> None:
         with self._life:

@@ -21,6 +21,7 @@ from streamactors.actors.running.handlers import Behaviour, behaviour_of
 from streamactors.actors.running.life import CONTROL, ChildFailed, Life, Restart
 from streamactors.actors.running.supervision import Directive, FailureRecord, Supervision, Verdict
 from streamactors.actors.system_base import SystemBase
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.actors")
 
@@ -72,11 +73,18 @@ class FailingActor(Cell):
         if self._strategy is not None or not self._thespian_errors:
             self._supervised(error, message, sender)
             return None
-        _log.warning("%s: %s raised %r; trying once more", self.name, type(message).__name__, error, exc_info=error)
+        kind = type(message).__name__
+        log_limited(
+            _log, logging.WARNING, (self.name, kind, type(error)),
+            "%s: %s raised %r; trying once more", self.name, kind, error, exc_info=error,
+        )  # fmt: skip
         try:
             return self._behaviour(copy.deepcopy(message), sender)
         except BaseException as second:  # noqa: BLE001
-            _log.error("%s: %s raised %r again; returned as poison", self.name, type(message).__name__, second)
+            log_limited(
+                _log, logging.ERROR, (self.name, kind, type(second)),
+                "%s: %s raised %r again; returned as poison", self.name, kind, second,
+            )  # fmt: skip
             self._poison(message, sender)
             return None
 
@@ -89,7 +97,10 @@ class FailingActor(Cell):
         verdict = self._judge(error)
         directive, delay_ms = verdict.directive, verdict.delay_ms
         after = f" in {delay_ms:.0f} ms" if directive is Directive.RESTART else ""
-        _log.error("%s failed: %r; %s%s", self.name, error, directive.value, after, exc_info=error)
+        log_limited(
+            _log, logging.ERROR, (self.name, type(error), directive),
+            "%s failed: %r; %s%s", self.name, error, directive.value, after, exc_info=error,
+        )  # fmt: skip
         if directive is Directive.RESTART:
             self._suspend(error, delay_ms)
         elif directive is Directive.STOP:

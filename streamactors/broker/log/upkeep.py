@@ -5,6 +5,7 @@ Owner: LogManager, which calls it on a thread that may wait for the disk. Interv
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from streamactors.broker.log.config import LONG_MAX, ManagerConfig
 from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.shortage import passes
+from streamactors.log_limit import log_limited
 
 REMOVE_EVERY_MS: Final = 10_000
 LOOK_EVERY_MS: Final = 60_000
@@ -132,7 +134,7 @@ class Upkeep:
         if passes(error):
             self._failed(folder, error)
         else:
-            logger.error(text, *values)
+            log_limited(logger, logging.ERROR, (text, *values), text, *values)
 
     def _retain(self, now_ms: int) -> None:
         for log in self._logs():

@@ -18,6 +18,7 @@ from streamactors.broker.network.descriptor_reserve import DescriptorReserve
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.listener import Listener, address
 from streamactors.broker.security.protection import OPEN, Protection
+from streamactors.log_limit import LogLimit
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -42,7 +43,7 @@ class Acceptor:
     ) -> None:
         """`pause_ms` is asked after each connection: for so long no further one is accepted. `reserve` keeps descriptors for the logs."""
         self._reserve = reserve
-        self._told_ms = -TELL_EVERY_MS
+        self._limit = LogLimit(TELL_EVERY_MS / 1_000, lambda: dispatcher.clock.now_ms() / 1_000)
         self._dispatcher = dispatcher
         self._limits = limits
         self._adopt = adopt
@@ -120,10 +121,7 @@ class Acceptor:
             self._dispatcher.call_later(LOOK_FOR_ROOM_MS, lambda: self._look_for_room(sock, listener))
 
     def _tell(self, text: str, *values: object) -> None:
-        now_ms = self._dispatcher.clock.now_ms()
-        if now_ms - self._told_ms >= TELL_EVERY_MS:
-            self._told_ms = now_ms
-            _log.warning(text, *values)
+        self._limit.log(_log, logging.WARNING, "full", text, *values)
 
     def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
         if sock.fileno() >= 0:

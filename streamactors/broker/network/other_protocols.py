@@ -8,10 +8,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from streamactors.log_limit import LogLimit
+
 _log = logging.getLogger("streamactors.broker.network")
 
 SILENT_MS: Final = 60_000
-_HOSTS: Final = 1_000
 _HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI ", b"HTTP")
 
 
@@ -29,16 +30,8 @@ class Foreigners:
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
-        self._said: dict[tuple[str, str], tuple[float, int]] = {}  # (host, what) -> when, and how often since
+        self._limit = LogLimit(SILENT_MS / 1_000, lambda: now_ms() / 1_000)
 
     def report(self, host: str, peer: str, what: str) -> None:
         """Log the event, or only count it if it was logged for the same host within the last minute."""
-        key, now_ms = (host, what), self._now_ms()
-        when_ms, since = self._said.get(key, (now_ms - SILENT_MS, 0))
-        if now_ms - when_ms < SILENT_MS:
-            self._said[key] = when_ms, since + 1
-            return
-        if len(self._said) >= _HOSTS:
-            self._said.clear()
-        self._said[key] = now_ms, 0
-        _log.warning("connection of %s %s%s", peer, what, f" ({since} times more until now)" if since else "")
+        self._limit.log(_log, logging.WARNING, (host, what), "connection of %s %s", peer, what)

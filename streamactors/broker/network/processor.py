@@ -32,6 +32,7 @@ from streamactors.broker.quotas.connection_rates import ConnectionRates
 from streamactors.broker.security.principal import principal_of
 from streamactors.broker.security.sasl.mechanism import MAX_TOKEN_BYTES
 from streamactors.gauges import Gauge
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -109,14 +110,15 @@ class Processor:
             return
         refusal = self._refusal(host)
         if refusal is not None:
-            _log.warning("connection of %s refused: %s", host, refusal)
+            log_limited(_log, logging.WARNING, (host, "refused"), "connection of %s refused: %s", host, refusal)
             sock.close()
             return
         delay_ms = self.rates.delay_of(host, self._now_ms())
         if delay_ms:
-            _log.warning(
-                "connection of %s refused: the quota connection_creation_rate of its address is exceeded", host
-            )
+            log_limited(
+                _log, logging.WARNING, (host, "quota"),
+                "connection of %s refused: the quota connection_creation_rate of its address is exceeded", host,
+            )  # fmt: skip
             self.call_later(delay_ms, sock.close)
             return
         tls = listener.protection.tls
@@ -134,7 +136,7 @@ class Processor:
             else:
                 connection.principal = principal_of(sock, listener.protection)
         except InvalidSetting as error:
-            _log.warning("a connection to %s closed: %s", listener, error)
+            log_limited(_log, logging.WARNING, str(listener), "a connection to %s closed: %s", listener, error)
             sock.close()
             return
         except OSError as error:

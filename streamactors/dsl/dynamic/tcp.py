@@ -15,6 +15,7 @@ from streamactors.dsl.runnable import RunnableGraph
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import StageModule, Wired
+from streamactors.log_limit import log_limited
 from streamactors.stages.network.server import ServerBinding, TcpServer
 from streamactors.stages.network.tcp import AcceptedTcp, Address, OutgoingConnection, OutgoingTcp
 
@@ -120,7 +121,15 @@ class Tcp:
             def log(done: Any) -> None:
                 error = done.exception()
                 if error is not None:
-                    _log.warning("the connection from %s:%d failed: %s", *connection.remote, error)
+                    client = connection.remote
+                    log_limited(
+                        _log,
+                        logging.WARNING,
+                        (client[0], type(error)),
+                        "the connection from %s:%d failed: %s",
+                        *client,
+                        error,
+                    )
                 settled.try_complete(None)
 
             ended.add_done_callback(log)

@@ -64,7 +64,7 @@ class ErrorOps(Ops[Out, Mat]):
     ) -> Ops[Out, Mat]:
         """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
 
-        The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
+        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
         """
         chosen = failures("on_error_continue", on)
         if fn is not None:

@@ -380,7 +380,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     ) -> Source[Out, Mat]:
         """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
 
-        The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
+        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
         """
     def retry(
         self,
@@ -2052,7 +2052,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> Flow[In, Out, Mat]:
         """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
 
-        The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
+        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
         """
     @overload
     @staticmethod
@@ -4159,7 +4159,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     ) -> SubFlow[Out, Mat]:
         """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
 
-        The decider of all stages up to here that honour supervision (see their pages). Each dropped element is logged.
+        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
         """
     def retry(
         self,

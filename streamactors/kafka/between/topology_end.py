@@ -18,6 +18,7 @@ from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.unread import any_record
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.log_limit import log_limited
 
 _log: Final = logging.getLogger("streamactors.kafka")
 CHECK_S: Final = 0.1
@@ -57,7 +58,10 @@ class TopologyEnd:
                     self._then()
                     break
             except Exception as error:  # noqa: BLE001  # the broker may be away: retry later
-                _log.warning("%s: looking for the end of its topics failed and is retried: %s", self._group, error)
+                log_limited(
+                    _log, logging.WARNING, (self._group, type(error)),
+                    "%s: looking for the end of its topics failed and is retried: %s", self._group, error,
+                )  # fmt: skip
         del self._admin  # on this thread: closing it waits
 
     def _reached(self) -> bool:

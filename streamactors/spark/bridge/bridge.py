@@ -19,9 +19,10 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
+from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
 from streamactors.engine.marks.ownership import Positions
 from streamactors.errors import StreamActorsError
+from streamactors.log_limit import log_limited
 from streamactors.spark.bridge.bridge_tls import BridgeTls
 from streamactors.spark.bridge.reader import LARGEST_REQUEST, TOKEN_BYTES, receive, receive_exactly, send
 
@@ -31,8 +32,6 @@ ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104  # compared, not bound
 TOKEN_S: Final = 5.0
 SEND_S: Final = 60.0
 MOST_CONNECTIONS: Final = 256
-LOGGED_DROPS: Final = 10
-"""Beyond so many dropped connections only every thousandth is logged, so that a port scan does not fill the disk."""
 
 SMALL_BATCH: Final = 1_024
 SENT_BATCH: Final = 10_000
@@ -109,7 +108,7 @@ class Bridge:
                 if self._closed:
                     return
                 if error.errno in OUT_OF_FILES:
-                    _log.warning(CANNOT_ACCEPT, "bridge", error)
+                    cannot_accept(_log, "bridge", error)
                     time.sleep(ACCEPT_AGAIN_S)
                 continue
             self._take(connection, peer)
@@ -133,7 +132,7 @@ class Bridge:
         except OSError as error:  # a port scan resets its connection before it is accepted
             _log.debug("bridge: %s: %s", peer, error)
         except RuntimeError as error:  # the process has too many threads
-            _log.warning("bridge: dropped %s: %s", peer, error)
+            log_limited(_log, logging.WARNING, (peer[0], type(error)), "bridge: dropped %s: %s", peer, error)
         self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:
@@ -151,7 +150,7 @@ class Bridge:
         except OSError as error:  # Spark stops its readers without closing the connection
             _log.debug("bridge: %s: %s", peer, error)
         except ValueError as error:
-            _log.warning("bridge: dropped %s: %s", peer, error)
+            log_limited(_log, logging.WARNING, (peer[0], type(error)), "bridge: dropped %s: %s", peer, error)
         finally:
             self._drop(connection)
 
@@ -166,10 +165,10 @@ class Bridge:
         if hmac.compare_digest(shown, self.token.encode("ascii")):
             return True
         self._dropped += 1
-        if self._dropped <= LOGGED_DROPS or not self._dropped % 1_000:
-            _log.warning(
-                "bridge: dropped a connection from %s without the token of this run (%d so far)", peer, self._dropped
-            )
+        log_limited(
+            _log, logging.WARNING, ("no token", peer[0]),
+            "bridge: dropped a connection from %s without the token of this run (%d so far)", peer, self._dropped,
+        )  # fmt: skip
         return False
 
     # ── questions ─────────────────────────────────────────────────────────────────────────────────────────────────

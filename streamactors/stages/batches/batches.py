@@ -15,6 +15,7 @@ from streamactors.engine.marks.marks import Mark
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.log_limit import log_limited
 from streamactors.stages.asynchronous.calls import Call, Calls
 from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import function, is_coroutine_function, positive, span_ms
@@ -182,7 +183,8 @@ class BatchesLogic(SinkLogic):
             allowed = retry.max_restarts is None or batch.attempts <= retry.max_restarts
             if allowed and (retry.restart_on is None or retry.restart_on(error)):
                 delay_ms = retry.delay_ms(batch.attempts - 1)
-                _log.warning(
+                log_limited(
+                    _log, logging.WARNING, (self.name, str(error)[:200]),
                     "%s: writing %d elements failed (attempt %d): %s: %s; again in %.0f ms",
                     self.name, len(batch.elements), batch.attempts, type(error).__name__, error, delay_ms,
                 )  # fmt: skip

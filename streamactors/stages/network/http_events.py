@@ -9,6 +9,7 @@ from typing import Any
 
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError, ConnectionFailed
+from streamactors.log_limit import log_limited
 from streamactors.stages.checks import plain_function, positive
 from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.framing.server_sent_events import LONGEST_EVENT, EventParser, ServerSentEvent
@@ -114,7 +115,9 @@ class _Events:
                 if reconnect.max_restarts is not None and attempts > reconnect.max_restarts:
                     raise ConnectionFailed(f"server_sent_events {self._url}: {why}; gave up after {attempts} attempts")
                 delay_ms = retry_ms if retry_ms is not None else reconnect.delay_ms(attempts - 1)
-                _log.log(level, "server_sent_events %s: %s; again in %.0f ms", self._url, why, delay_ms)
+                log_limited(
+                    _log, level, self._url, "server_sent_events %s: %s; again in %.0f ms", self._url, why, delay_ms
+                )
                 await asyncio.sleep(delay_ms / 1000)
 
     async def _bytes(self, client: Any, last_id: str) -> AsyncIterator[bytes]:

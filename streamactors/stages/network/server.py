@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
+from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.awaiting import when_done
@@ -146,7 +146,7 @@ async def _accept(listening: socket.socket) -> tuple[socket.socket, Any] | None:
         if error.errno == errno.ENOTCONN:  # the client has reset the connection meanwhile
             return None
         if error.errno in OUT_OF_FILES:
-            _log.warning(CANNOT_ACCEPT, f"server on {place(listening.getsockname())}", error)
+            cannot_accept(_log, f"server on {place(listening.getsockname())}", error)
             await asyncio.sleep(ACCEPT_AGAIN_S)
             return None
         raise

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
-from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
+from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
 from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.logic import Logic
 from streamactors.errors import AbruptTermination, ConnectionFailed, StreamRefError, StreamTimeout
@@ -88,7 +88,7 @@ class Listening:
                     continue
                 except OSError as error:
                     if error.errno in OUT_OF_FILES:
-                        _log.warning(CANNOT_ACCEPT, f"stream ref {self.where}", error)
+                        cannot_accept(_log, f"stream ref {self.where}", error)
                         await asyncio.sleep(ACCEPT_AGAIN_S)
                         continue
                     if not found.done():

@@ -99,7 +99,7 @@ def test_a_client_of_another_protocol_that_comes_again_and_again_does_not_fill_t
     assert len(comes(get)) == 1
     network.clock.advance(SILENT_MS)
     (line,) = comes(hello)
-    assert line.endswith("PLAINTEXT (3 times more until now)")
+    assert line.endswith("PLAINTEXT (3 more since the last line)")
 
 
 def test_frames_before_a_bad_one_are_answered(start: Callable[..., Network]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.network.listener import Listener, address
 from streamactors.broker.network.other_protocols import Foreigners
+from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
     import ssl
@@ -71,7 +72,10 @@ class TlsHandshakes:
         before = self._dispatcher.clock.now_ms() - after_ms
         for sock, (host, port, began) in list(self._open.items()):
             if began < before:
-                _log.warning("connection of %s closed: its TLS handshake was not complete in time", address(host, port))
+                log_limited(
+                    _log, logging.WARNING, ("stalled", host),
+                    "connection of %s closed: its TLS handshake was not complete in time", address(host, port),
+                )  # fmt: skip
                 self._end(sock)
 
     def _step(self, sock: ssl.SSLSocket, listener: Listener) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
+from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
 from streamactors.engine.island.run import Run
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.between.queries.query_peers import Peers
@@ -28,6 +28,7 @@ from streamactors.kafka.between.queries.query_wire import (
     unpack_request,
 )
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.log_limit import log_limited
 from streamactors.windows.stage.queryable_store import QueryableStore
 from streamactors.windows.stage.store_reads import RunStores, stores_of
 from streamactors.windows.state.disk.errors import StateError
@@ -87,7 +88,7 @@ class _Server(ThreadingHTTPServer):
             return super().get_request()
         except OSError as error:
             if error.errno in OUT_OF_FILES:
-                _log.warning(CANNOT_ACCEPT, "queries", error)
+                cannot_accept(_log, "queries", error)
                 time.sleep(ACCEPT_AGAIN_S)
             raise
 
@@ -107,7 +108,10 @@ class _Server(ThreadingHTTPServer):
             if not full:
                 self._open[request] = now
         if full:
-            _log.warning("queries: a connection from %s is refused, %d are open", client_address[0], MOST_CONNECTIONS)
+            log_limited(
+                _log, logging.WARNING, ("refused", client_address[0]),
+                "queries: a connection from %s is refused, %d are open", client_address[0], MOST_CONNECTIONS,
+            )  # fmt: skip
             self.shutdown_request(request)
         else:
             super().process_request(request, client_address)

@@ -3,7 +3,7 @@
 Windows: the limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
 [start, end] and a sliding window [start, end], to which their end belongs, are closed when their end is before the limit. A row is late
 for each closed window that it would have updated. Each such window refuses the row: the row changes nothing there and `dropped-records` counts one. With `windowed_by(…, late=sink)` the sink
-receives a LateRecord; without a sink the log names the row (at the 1st, 2nd, 4th, 8th … refusal).
+receives a LateRecord; without a sink the log names a refused row and the number of refused rows, at most once a second per step.
 The open windows of the same row are updated as usual. The operators decide what is late: time windows in `time_windows.py`, sessions in
 `session_windows.py`, sliding windows in `sliding_windows.py`.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from streamactors.log_limit import log_limited
 from streamactors.windows.operators.operator import END_OF_TIME, TaskEnvironment, TimedOperator
 from streamactors.windows.record import LateRecord, Record, as_read
 
@@ -38,9 +39,9 @@ def refuse_row(
         env.late.append(LateRecord(as_read(record), start, end, stream_time, limit))
         return  # nothing is lost: the sink has the row
     count = env.metrics.dropped_late
-    if count & (count - 1) == 0:  # a power of two: a flood of late rows must not flood the log
-        log.warning(
-            "%s: %d late rows dropped so far; the last: key %r at %d ms for window %d..%d, closed since %s",
-            node, count, record.key, record.timestamp, start, end,
-            f"{limit} ms" if stream_time < END_OF_TIME else "the end of the input",
-        )  # fmt: skip
+    log_limited(
+        log, logging.WARNING, node,
+        "%s: %d late rows dropped so far; the last: key %r at %d ms for window %d..%d, closed since %s",
+        node, count, record.key, record.timestamp, start, end,
+        f"{limit} ms" if stream_time < END_OF_TIME else "the end of the input",
+    )  # fmt: skip
