@@ -61,7 +61,9 @@ class LogLimit:
         if entry is not None:
             entry.line = (logger, level, message % values if values else message)
         if left_out:
-            logger.log(level, message + " (%d more since the last line)", *values, left_out, exc_info=exc_info, stacklevel=2)
+            logger.log(
+                level, message + " (%d more since the last line)", *values, left_out, exc_info=exc_info, stacklevel=2
+            )
         else:
             logger.log(level, message, *values, exc_info=exc_info, stacklevel=2)
 

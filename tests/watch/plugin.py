@@ -49,6 +49,7 @@ class Watch:
     def pytest_sessionfinish(self) -> None:
         self._patch.undo()
         self.processes.close()
+        forget_causes()
 
     def install(self) -> None:
         """Start to watch."""
