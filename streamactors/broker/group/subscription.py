@@ -25,7 +25,7 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         return None
     topics: set[str] = set()
     for member in group.members.values():
-        subscribed = _topics(member.metadata_for(group.protocol))
+        subscribed = topics_in(member.metadata_for(group.protocol))
         if subscribed is None:
             return None
         topics |= subscribed
@@ -39,7 +39,8 @@ def is_subscribed(group: Group, topic: str) -> bool:
 
 
 @lru_cache(maxsize=4_096)
-def _topics(metadata: bytes) -> frozenset[str] | None:
+def topics_in(metadata: bytes) -> frozenset[str] | None:
+    """Return the topics of a subscription, None if it cannot be decoded."""
     try:
         topics, _ = _TOPICS.read(metadata, _VERSION_BYTES, Form(0, flexible=False))
         return frozenset(topics or ())

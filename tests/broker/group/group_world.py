@@ -155,12 +155,12 @@ class World:
         assert isinstance(answer, SyncAnswer)
         return answer
 
-    def stable(self, *instance_ids: str | None) -> list[str]:
+    def stable(self, *instance_ids: str | None, **fields: Any) -> list[str]:
         """Bring so many members (static ones by their instance ids) into a stable group and return their member ids."""
         ids: list[str] = []
         for instance_id in instance_ids:
-            tokens = [self.join(instance_id=instance_id)]
-            tokens += [self.join(i, instance_id=self.group.members[i].instance_id) for i in ids]
+            tokens = [self.join(instance_id=instance_id, **fields)]
+            tokens += [self.join(i, instance_id=self.group.members[i].instance_id, **fields) for i in ids]
             ids = [*ids, self.joined(tokens[0]).member_id]
         assignment = {i: i.encode() for i in ids}
         leader = self.group.leader

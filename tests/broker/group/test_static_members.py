@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import Leaving
 from streamactors.broker.group.classic.classic_group import GroupState
@@ -92,6 +94,44 @@ def test_a_static_member_returning_with_another_assignor_starts_a_rebalance() ->
     both = (("sticky", b""), ("range", b"t"))
     token = world.join(instance_id="i0", protocols=both)
     assert world.joined(token).generation == 2
+
+
+def subscription(*topics: str, owned: bytes = b"") -> tuple[tuple[str, bytes], ...]:
+    """A member's protocols: one assignor, with its subscription to the topics."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return (("range", b"\x00\x01" + len(topics).to_bytes(4, "big") + names + len(owned).to_bytes(4, "big") + owned),)
+
+
+@pytest.mark.parametrize("topics", [("t", "more"), ("more",), ()])
+@pytest.mark.parametrize("instance_id", ["i0", "i1"])
+def test_a_static_member_returning_with_other_topics_starts_a_rebalance(
+    topics: tuple[str, ...], instance_id: str
+) -> None:
+    world = World()
+    world.stable("i0", "i1", protocols=subscription("t"))
+    generation = world.group.generation
+    token = world.join(instance_id=instance_id, protocols=subscription(*topics))
+    assert world.group.state is GroupState.PREPARING_REBALANCE
+    other = "i0" if instance_id == "i1" else "i1"
+    member = world.group.member_of_instance(other)
+    assert member is not None
+    world.join(member.member_id, instance_id=other, protocols=subscription("t"))
+    assert world.joined(token).generation == generation + 1
+
+
+def test_a_static_member_returning_with_the_same_topics_in_another_subscription_starts_no_rebalance() -> None:
+    world = World()
+    world.stable("i0", "i1", protocols=subscription("t", "more", owned=b"a partition"))
+    generation = world.group.generation
+    answer = world.joined(world.join(instance_id="i1", protocols=subscription("more", "t")))
+    assert (answer.generation, world.group.state) == (generation, GroupState.STABLE)
+
+
+def test_what_a_static_member_of_another_protocol_type_says_starts_no_rebalance() -> None:
+    world = World()
+    world.stable("i0", protocols=subscription("t"), protocol_type="connect")
+    world.join(instance_id="i0", protocols=subscription("more"), protocol_type="connect")
+    assert (world.group.generation, world.group.state) == (1, GroupState.STABLE)
 
 
 def test_a_static_member_returning_while_the_leader_assigns_starts_a_rebalance() -> None:

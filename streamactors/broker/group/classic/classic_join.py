@@ -29,6 +29,7 @@ from streamactors.broker.group.classic.classic_rebalance import (
     rebalance_or_complete,
     session_started,
 )
+from streamactors.broker.group.subscription import topics_in
 
 
 def join_group(group: Group, join: JoinGroup, now_ms: int, effects: list[Effect]) -> Group:
@@ -176,7 +177,7 @@ def _replace_static(group: Group, join: JoinGroup, holder: Member, now_ms: int, 
     group = _park(_swap(group, holder, member), join, member, effects)
     effects.append(session_started(group.members[member.member_id]))
     if group.state is GroupState.STABLE:
-        if group.select_protocol() != group.protocol:
+        if group.select_protocol() != group.protocol or _has_other_topics(group, holder, join):
             return prepare_rebalance(group, now_ms, effects)
         group = replace(group, stored=True)
         written = StaticMemberWritten(holder, member.member_id, leader_before, join.can_skip_assignment)
@@ -187,6 +188,16 @@ def _replace_static(group: Group, join: JoinGroup, holder: Member, now_ms: int, 
         # The leader may assign to the old id now, and the new id would get no partitions.
         return prepare_rebalance(group, now_ms, effects)
     return complete_if_all_joined(group, now_ms, effects)
+
+
+def _has_other_topics(group: Group, holder: Member, join: JoinGroup) -> bool:
+    """Whether a static member of a consumer group returns with other topics: without a rebalance nobody would be assigned the new ones.
+
+    Its subscription alone says little. It also has the partitions that the member had, which a restarted member does not know.
+    Apache Kafka does not look at the topics (KAFKA-12759)."""
+    before = holder.metadata_for(group.protocol)
+    after = dict(join.protocols).get(group.protocol or "", b"")
+    return group.is_consumer_group and before != after and topics_in(before) != topics_in(after)
 
 
 def _swap(group: Group, old: Member, new: Member) -> Group:
