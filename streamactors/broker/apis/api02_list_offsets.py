@@ -6,7 +6,8 @@ UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN
 partition named twice), UNSUPPORTED_VERSION (a special timestamp of a newer version), CORRUPT_MESSAGE,
 KAFKA_STORAGE_ERROR, OFFSET_NOT_AVAILABLE (KIP-207: a new leader that does not know the high watermark yet; LEADER_NOT_AVAILABLE before
 version 5). Differs from Apache Kafka: a leader without a lease
-is none (`replication.lease_state`)."""
+is none (`replication.lease_state`); the largest timestamp is that of the records that the client can read, where Apache Kafka gives none,
+or a deleted record, if another record has a larger one."""
 
 from __future__ import annotations
 
