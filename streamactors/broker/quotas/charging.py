@@ -94,8 +94,9 @@ class Charging:
             size = _size(answer)
             # The first batch of a fetch may be larger than any answer below the quota. It is sent, or the client would never get it.
             too_large = quotas.never_fits(FETCH, user, client_id, size, now_ms)
-            throttle_ms = max(throttle_ms, quotas.record(FETCH, user, client_id, size, now_ms))
-            if round(throttle_ms) and not too_large:
+            fetch_ms = quotas.record(FETCH, user, client_id, size, now_ms)
+            throttle_ms = max(throttle_ms, fetch_ms)
+            if round(fetch_ms) and not too_large:
                 quotas.take_back(FETCH, user, client_id, size, now_ms)
                 _release(answer)
                 opens = request.message.session_epoch == 0

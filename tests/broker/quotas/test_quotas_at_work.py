@@ -162,6 +162,18 @@ def test_a_quota_of_request_time_holds_for_every_request(broker: LiveBroker, clo
         assert other.call(3, 9, {"topics": None}).throttle_time_ms == 0
 
 
+def test_a_fetch_above_the_quota_of_request_time_has_its_records(broker: LiveBroker, clock: VirtualClock) -> None:
+    """The time is spent already. A client whose fetches all take longer than the quota allows would never get a record."""
+    write_ten_batches(broker, clock)
+    set_quota(broker, {"client-id": "reader"}, request_percentage=0.000_001)
+    with client_of(broker, "reader") as reader:
+        for offset in range(3):
+            answer = reader.call(1, 12, fetch_body(topic="orders", offset=offset))
+            assert answer.throttle_time_ms == 1_000
+            assert answer.responses[0].partitions[0].records
+            clock.advance(1_000)
+
+
 def test_a_quota_that_is_removed_holds_no_longer(broker: LiveBroker, clock: VirtualClock) -> None:
     set_quota(broker, {"client-id": "loud"}, producer_byte_rate=1)
     set_quota(broker, {"client-id": "loud"}, producer_byte_rate=None)
