@@ -233,6 +233,25 @@ def test_a_full_map_does_a_part_and_the_next_pass_the_rest(compacted: PartitionL
     assert passes > 3
 
 
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("room", [1, 7, 19])
+def test_a_batch_with_more_keys_than_the_map_holds_is_compacted_in_parts(
+    compacted: PartitionLog, room: int, codec: Compression
+) -> None:
+    log = compacted
+    for turn in range(2):
+        put(log, *((b"k%d" % number, b"%d" % (100 * turn + number)) for number in range(20)), compression=codec)
+    log.roll(NOW_MS)
+    cleaner = Cleaner(lambda: [log], None, dedupe_bytes=room * ENTRY_BYTES)
+    passes = 0
+    while cleaner.clean(log, NOW_MS):
+        passes += 1
+        assert {key: value for _, key, value in records(log)} == {b"k%d" % n: b"%d" % (100 + n) for n in range(20)}
+        assert passes <= 40
+    assert cleaner.cleaned_to(log) == 40
+    assert [offset for offset, _, _ in records(log)] == list(range(20, 40))
+
+
 def test_small_segments_are_joined_and_large_ones_are_not(make_log: MakeLog) -> None:
     log = make_log(cleanup_policy=("compact",), segment_bytes=700)
     for number in range(40):

@@ -178,8 +178,6 @@ class Cleaner:
                     return False
                 offsets = OffsetMap(self.dedupe_bytes)
                 self._fill(offsets, planned)
-                if offsets.latest_offset < planned.first_dirty:
-                    raise CorruptMessage(f"{log.name}: the keys of one batch do not fit into the cleaner's map")
                 self._rewrite(offsets, planned, now_ms)
         except CleaningAborted:
             return False
@@ -219,7 +217,7 @@ class Cleaner:
         logger.error("%s: compaction failed and is not tried again before a restart: %s", log.name, error)
 
     def _fill(self, offsets: OffsetMap, planned: Round) -> None:
-        """Read the dirty part into the map, as long as complete batches fit."""
+        """Read the dirty part into the map, as long as its records fit. The next pass begins at the first one that does not."""
         transactions = CleanedTransactions()
         for segment in planned.segments:
             transactions.add_aborted(_aborted_in(planned, segment))
@@ -233,8 +231,11 @@ class Cleaner:
                 ):
                     payload = batch.payload()
                     for span in walk_records(payload, batch.count):
-                        key = payload[span.key_at : span.key_at + span.key_size]
-                        if span.key_size >= 0 and not offsets.put(key, batch.base_offset + span.offset_delta):
+                        offset = batch.base_offset + span.offset_delta
+                        if span.key_size < 0 or offset < planned.first_dirty:
+                            continue
+                        if not offsets.put(payload[span.key_at : span.key_at + span.key_size], offset):
+                            offsets.latest_offset = offset - 1
                             return
                 if batch.next_offset > planned.first_dirty:
                     offsets.latest_offset = batch.last_offset
