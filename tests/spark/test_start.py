@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import venv
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -199,10 +200,11 @@ class Query:
 
 
 class Runner(QueryRunner):
-    def __init__(self, ends: list[Exception | None], fn: Any = None) -> None:
+    def __init__(self, ends: list[Exception | None], fn: Any = None, *, python: str = sys.executable) -> None:
         self.outcome: list[BaseException | None] = []
+        spark = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=object(), pythonExec=python))
         super().__init__(
-            None, fn, None, "ck", {}, None, prepare=dict, on_started=lambda query: None, on_ended=self.outcome.append
+            spark, fn, None, "ck", {}, None, prepare=dict, on_started=lambda query: None, on_ended=self.outcome.append
         )
         self.ends = ends
 
@@ -228,6 +230,30 @@ def test_tries_come_to_an_end() -> None:
     runner._run()
     assert isinstance(runner.outcome[0], SparkQueryFailed)
     assert len(runner.ends) == 20 - RETRIES - 1
+
+
+@pytest.mark.parametrize(
+    "text", [NO_WORKER, "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: None"]
+)
+def test_a_worker_without_pyarrow_is_named_at_the_first_failure(tmp_path: Path, text: str) -> None:
+    """The query was started again ten times, 10 s each, and ended with Spark's words, which name no module."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    runner = Runner([failure(text), None], python=python)
+    runner._run()
+    assert isinstance(runner.outcome[0], SparkSetupError)
+    assert str(runner.outcome[0]).startswith(
+        f"Spark's Python on this host, {python}, has no pyarrow; install it there, or set"
+    )
+    assert runner.ends == [None]
+
+
+def test_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
+    python = str(tmp_path / "python")
+    runner = Runner([failure(f'Cannot run program "{python}"')], python=python)
+    runner._run()
+    assert isinstance(runner.outcome[0], SparkSetupError)
+    assert f"{python}, cannot be started (No such file or directory)" in str(runner.outcome[0])
 
 
 def test_any_other_failure_is_told_in_sparks_first_line() -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from streamactors.spark.bridge.reader import FORMAT
-from streamactors.spark.errors import SparkQueryFailed
+from streamactors.spark.errors import SparkQueryFailed, SparkSetupError
 from streamactors.spark.files import said_by_java
+from streamactors.spark.session.python import lacks
 from streamactors.spark.session.session import is_lost, is_stopped
 
 _log = logging.getLogger("streamactors.spark")
@@ -25,6 +27,9 @@ SHORT_INTERRUPT: Final = f"py4j.protocol.Py4JJavaError: An error occurred while 
 
 NO_WORKER: Final = "Python worker failed to connect back"
 """Spark gives a Python process that plans a read 10 s to start, whatever is configured; a busy machine may take longer."""
+
+_OF_PYTHON: Final = re.compile(r"Python (worker|data source|process)|Cannot run program")
+"""Where a process of Python could not do its work, the reason may be what that Python lacks."""
 
 RETRIES: Final = 10
 
@@ -194,6 +199,8 @@ class QueryRunner:
                 ) from raised  # a query may fail of it in many ways before it ends
             if NO_WORKER not in str(raised) or self._user_error is not None or self._stopping or attempt >= RETRIES:
                 raise
+            if self._lacking(raised) is not None:
+                raise  # another try would end alike
             _log.warning("Spark's Python process did not come up within its 10 s; the query is started again")
             return False
         return True
@@ -203,6 +210,10 @@ class QueryRunner:
             return is_stopped(self._spark)
         except Exception:  # noqa: BLE001  # the JVM has gone away, which has its own sentence
             return False
+
+    def _lacking(self, raised: Exception) -> str | None:
+        """Return what the Python of Spark's processes lacks, where that may be why they failed."""
+        return lacks(self._spark.sparkContext.pythonExec) if _OF_PYTHON.search(str(raised)) else None
 
     def frame(self, options: Mapping[str, str]) -> Any:
         """Return the streaming DataFrame whose batches are written."""
@@ -250,7 +261,8 @@ class QueryRunner:
         from pyspark.errors import PySparkException
 
         if isinstance(raised, PySparkException):
-            return self.failure(str(raised))
+            lacking = self._lacking(raised)
+            return self.failure(str(raised)) if lacking is None else SparkSetupError(lacking)
         if isinstance(raised, Py4JJavaError):  # the JVM answers: with an exception
             return SparkQueryFailed(f"checkpoint {self._checkpoint}: {said_by_java(raised)}")
         if isinstance(raised, (Py4JError, ConnectionError)):

@@ -10,6 +10,7 @@ import atexit
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,12 @@ from typing import Final
 
 PROGRAM: Final = "PYSPARK_PYTHON"
 DRIVERS: Final = "PYSPARK_DRIVER_PYTHON"
+
+PROBE_S: Final = 60.0
+NO_PYARROW: Final = 83
+"""The exit code of the probe; Python itself ends with others."""
+
+_WAY_OUT: Final = f"set {PROGRAM} to a Python that has what streamactors[spark] needs before the session is made"
 
 _SCRIPT = """#!/bin/sh
 # PySpark's modules as they are installed, compiled, instead of those in its zip files
@@ -49,6 +56,20 @@ def workers_python(*, local: bool) -> Iterator[None]:
         yield
     finally:
         os.environ.update(before)  # the script goes with this process; children that outlive it must not look for it
+
+
+def lacks(python: str) -> str | None:
+    """Return why Spark's processes on this host cannot work with this Python, in a sentence; None if they can. Starts it once."""
+    probe = f"import importlib.util, sys; sys.exit({NO_PYARROW} if importlib.util.find_spec('pyarrow') is None else 0)"
+    try:
+        done = subprocess.run([python, "-c", probe], capture_output=True, timeout=PROBE_S, check=False)
+    except OSError as error:
+        return f"Spark's Python on this host, {python}, cannot be started ({error.strerror}); {_WAY_OUT}"
+    except subprocess.TimeoutExpired:
+        return None  # a busy machine
+    if done.returncode != NO_PYARROW:
+        return None
+    return f"Spark's Python on this host, {python}, has no pyarrow; install it there, or {_WAY_OUT}"
 
 
 @cache
