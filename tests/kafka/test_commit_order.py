@@ -30,14 +30,17 @@ class Producer:
     def commit(self, timeout_s: float) -> None:
         self.sent.append("committed")
 
+    def abort(self, timeout_s: float) -> None:
+        self.sent.append("aborted")
+
 
 def committing(producer: Producer, target: dict[Any, Any]) -> Any:
     """The transaction of a run that is about to commit these positions."""
-    transaction: Any = RunTransaction(SimpleNamespace(progress=None))  # type: ignore[arg-type]
+    transaction: Any = RunTransaction(SimpleNamespace(progress=None, begins_anew=False))  # type: ignore[arg-type]
     transaction.producer = producer
     transaction._settings = ProducerSettings("localhost:9092", transactional_id="tx")
     transaction._cut = SimpleNamespace(
-        phase=CutPhase.COMMITTING, target=target, committed_at={}, parts=[], settled=lambda: True
+        phase=CutPhase.COMMITTING, target=target, committed_at={}, parts=[], ended=[], settled=lambda: True
     )
     transaction.offsets = TransactionOffsets(transaction._cut)
     transaction._on_committed = lambda _: None
@@ -89,6 +92,76 @@ def test_a_source_that_begins_during_a_commit_does_not_fail_it() -> None:
     transaction.offsets.add("source", tracker, membership, lambda: None)
     transaction._commit()
     assert producer.sent == [({KEY: 5}, "the membership"), "committed"]
+
+
+def dropping(producer: Producer) -> Any:
+    """A transaction with results of a partition that is gone, in a run that is right without them."""
+    transaction = committing(producer, {("source", KEY): (7, 5)})
+    transaction._run.begins_anew = True
+    transaction._cut.ask = lambda *, urgent: producer.sent.append(f"another cut, {urgent=}")
+    transaction.offsets.add("source", OffsetTracker(), lambda: "the membership", lambda: None)
+    return transaction
+
+
+def test_a_transaction_of_lost_partitions_is_dropped_and_the_run_goes_on() -> None:
+    # A topic grew while a revocation waited: librdkafka joined the group again, which gave the partitions away, and the broker refused the
+    # positions until revoke_timeout_ms. The run failed, and its next instance would have begun at the same positions as the next owner.
+    producer = Producer()
+    transaction = dropping(producer)
+    transaction._commit()
+    assert producer.sent == ["aborted", "another cut, urgent=True"]
+
+
+def keeps_state(transaction: Any) -> None:
+    transaction._run.begins_anew = False
+
+
+def ends(transaction: Any) -> None:
+    transaction._cut.ended = ["a sink"]
+
+
+def has_told_places(transaction: Any) -> None:
+    transaction.writes.repeatable = False
+
+
+def has_another_partition(transaction: Any) -> None:
+    other = TopicPartition("in", 1)
+    transaction._cut.target["source", other] = (7, 9)
+    transaction.offsets._sources["source"][0].assigned([other], epoch=7)
+
+
+def has_lost_a_record(transaction: Any) -> None:
+    transaction.writes.lost = ProducerFailed("too large")
+
+
+def has_another_source(transaction: Any) -> None:
+    transaction._cut.parts = [SimpleNamespace(standing=SimpleNamespace(overtaken=set(), carried={"source", "range"}))]
+
+
+def has_both_assignments(transaction: Any) -> None:
+    standing = SimpleNamespace(overtaken={("source", KEY)}, carried={"source"})
+    transaction._cut.parts = [SimpleNamespace(standing=standing)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        keeps_state,
+        ends,
+        has_told_places,
+        has_another_partition,
+        has_lost_a_record,
+        has_another_source,
+        has_both_assignments,
+    ],
+)
+def test_a_transaction_with_more_than_lost_partitions_fails(more: Any) -> None:
+    producer = Producer()
+    transaction = dropping(producer)
+    more(transaction)
+    with pytest.raises(ProducerFailed, match="in-0 was taken away while results of it"):
+        transaction._commit()
+    assert producer.sent == []
 
 
 # ── results that stem from no row ─────────────────────────────────────────────────────────────────────────────────────

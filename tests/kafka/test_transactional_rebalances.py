@@ -14,6 +14,7 @@ from streamactors.kafka import (
     ProducerRecord,
     ProducerSettings,
     Subscriptions,
+    TopicPartition,
     Transactional,
 )
 from streamactors.kafka.client import bounded_call
@@ -277,3 +278,53 @@ def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     assert "back-0 was taken away while results of it were in an open transaction" in str(error)
     control.is_shutdown.exception(60)
     assert read_all("back-out", 1) == []
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_partition_that_is_lost_with_an_open_transaction_is_read_by_its_next_owner_and_the_run_goes_on(
+    cluster, settings, system, wait_for, read_all, committed, monkeypatch, caplog, remembers
+):
+    # The run failed, though all it had was what the next owner reads again. Here the member gets the partition back.
+    name = f"gone-{remembers}"
+    cluster.create_topic(name, partitions=1)
+    cluster.create_topic(f"{name}-out", partitions=1)
+    genuine, steps = ConsumerActor.receiveMessage, []
+
+    def receive(actor, message, sender):
+        step = steps.pop() if steps else None
+        if step == "lose":
+            (key,) = actor._shared.state.partitions
+            actor._rebalances.on_lost([key])
+            for listener in list(actor._shared.tracker._drain_listeners):
+                listener.draining()  # commit now
+        elif step == "get back":
+            key = TopicPartition(name, 0)
+            actor._rebalances.on_assigned([key])
+            assert actor._shared.client.seek(key, 0)  # nothing is committed
+        genuine(actor, message, sender)
+
+    monkeypatch.setattr(ConsumerActor, "receiveMessage", receive)
+    send(cluster, name, range(100), 1)
+    producer = ProducerSettings(cluster.bootstrap_servers, transactional_id=name, commit_interval_ms=600_000)
+    source = Transactional.source(settings, Subscriptions.topics(name))
+    if remembers:
+        source = source.drop(0)
+    records = source.map(lambda record: ProducerRecord(f"{name}-out", record.value, partition=0))
+    control, done = records.to_mat(Transactional.sink(producer), Keep.both).run(system)
+    wait_for(lambda: len(read_all(f"{name}-out", 1, isolation="read_uncommitted")) == 100)
+    steps.append("lose")
+    control.snapshot()  # a message, with which the partition is lost
+    if remembers:
+        with pytest.raises(ProducerFailed, match="was taken away while results of it were in an open transaction"):
+            done.result(60)
+        control.is_shutdown.exception(60)
+        return
+    wait_for(lambda: "was taken away while results of it were in an open transaction" in caplog.text)
+    steps.append("get back")
+    control.snapshot()
+    wait_for(lambda: len(read_all(f"{name}-out", 1, isolation="read_uncommitted")) == 200)
+    control.stop()
+    done.result(60)
+    control.is_shutdown.result(60)
+    assert [int(message.value()) for message in read_all(f"{name}-out", 1)] == list(range(100))
+    assert committed(name) == {0: 100}

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from streamactors.actors.local_system import SystemStopped
 from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.blueprint.plan import Plan, plan_of
-from streamactors.engine.island.boundary import connect
+from streamactors.engine.island.boundary import BoundaryIn, BoundaryOut, connect
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.island import ALONE, Island, StartIsland
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, bind
 from streamactors.engine.marks.marks import OwnResults
-from streamactors.engine.stage import ChunkLogic
+from streamactors.engine.stage import ChunkLogic, GraphStage
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 
@@ -118,6 +118,8 @@ def _prepare_marks(
         logic = logics[i]
         if isinstance(logic, ChunkLogic):  # made of one function: its stage says whether marks pass
             logic.passes_marks = node.stage.handling.passes
+        if not _begins_anew(node.stage):
+            run.begins_anew = False
         if node.stage.emits_marks and i not in handed_out:
             run.source_of[logic] = (source_id(i), node.attributes.replay)
         elif node.stage.marks_own_results and outer is None and not handed_out:
@@ -130,6 +132,17 @@ def _prepare_marks(
         }
         only = partitions.pop() if len(partitions) == 1 else None
         run.progress.add_sink(logics[i], frozenset(map(source_id, sources)), only)
+
+
+def _begins_anew(stage: GraphStage) -> bool:
+    """Return whether the results of a stage depend on no earlier element, and its own elements have marks."""
+    if isinstance(stage, BoundaryIn | BoundaryOut):
+        return True
+    remembers = stage.steps is not None and stage.steps.remembers
+    if stage.shape.inlets:
+        remembers = remembers or (bool(stage.shape.outlets) and stage.handling.remembers)
+        return not remembers
+    return stage.emits_marks and not remembers
 
 
 def materialize(module: Module, system: ActorSystem) -> Any:

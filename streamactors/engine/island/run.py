@@ -89,6 +89,7 @@ class Run:
         "_lock",
         "_progress",
         "_shared",
+        "begins_anew",
         "cut_short",
         "endless",
         "islands",
@@ -111,6 +112,9 @@ class Run:
         self._progress: SinkProgress | None = None
         self._shared: dict[type, Any] = {}
         self.source_of: dict[object, tuple[int, Any]] = {}
+        self.begins_anew = True
+        """True if its results are right without those of elements that another run processes: every source emits marks, and no stage remembers
+        earlier elements."""
         self.own_results: dict[object, OwnResults] = {}
         """Stage -> what stands for it in the marks of its own results. A stage that was started inside another one has none: no stage
         around that one could tell how far these marks reach."""

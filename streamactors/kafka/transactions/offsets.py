@@ -17,6 +17,11 @@ from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.subscriptions import TopicPartition
 
+
+class TakenAway(ProducerFailed):
+    """Partitions were taken away while results of them were in the open transaction."""
+
+
 Debt: TypeAlias = tuple[OffsetTracker, TopicPartition, int]
 """Results that stem from no row of a partition, in the assignment of this epoch, and are not committed."""
 
@@ -67,6 +72,20 @@ class TransactionOffsets:
             if offsets:
                 producer.send_offsets(offsets, membership, timeout_s)
 
+    @property
+    def all_taken_away(self) -> bool:
+        """True if all that the transaction has stems from rows of assignments that are over."""
+        if self._lost or not all(part.standing.carried <= self._sources.keys() for part in self._cut.parts):
+            return False
+        if any(part.standing.overtaken for part in self._cut.parts):
+            return False
+        moved = []
+        for source, (tracker, _, _) in list(self._sources.items()):
+            if tracker.owed() or tracker.lost_owed():
+                return False
+            moved += [tracker.is_ours(key, place[0]) for key, place in self._positions(source).items()]
+        return not any(moved)
+
     def renew(self) -> None:
         """The memberships are stale."""
         for _, _, renew in list(self._sources.values()):
@@ -91,9 +110,9 @@ class TransactionOffsets:
         for part in self._cut.parts:
             lost.update(str(key) for of, key in part.standing.overtaken if of == source)
         if lost:
-            raise ProducerFailed(
+            raise TakenAway(
                 f"{', '.join(sorted(lost))} was taken away while results of it were in an open transaction, which is "
-                "aborted: the next owner computes them again; raise revoke_timeout_ms, or commit more often"
+                "aborted: the next owner computes them again; run the stream again, for example by a RestartSource around it"
             )
         for key, epoch in tracker.owed().items():
             place = self._cut.committed_at.get((source, key), NOWHERE)

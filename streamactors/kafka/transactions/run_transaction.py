@@ -4,8 +4,9 @@ What a cut is, and its moves, stand in `engine/marks/cut_state.py`. The parts ar
 changelog. Here the moves become calls: parts are asked to stop, the other sinks of the run are waited for, the cut's positions are added to the
 transaction, the transaction commits.
 
-A rebalance is the one failure that aborts no run: the broker refuses positions of the former generation. Then the transaction is aborted,
-its records are written again in a new transaction (`writes.py`), and that one commits under the new membership.
+A rebalance aborts no run: the broker refuses positions of the former generation. Then the transaction is aborted, its records are written
+again in a new transaction (`writes.py`), and that one commits under the new membership. If all partitions of the transaction were taken away
+meanwhile, their next owners compute its results again, and it is dropped. A run that keeps state fails instead.
 
 Owner: the producer's thread. Sinks post to it, and it posts to them."""
 
@@ -30,7 +31,7 @@ from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ProducerSettings
-from streamactors.kafka.transactions.offsets import TransactionOffsets
+from streamactors.kafka.transactions.offsets import TakenAway, TransactionOffsets
 from streamactors.kafka.transactions.ordered_cuts import refuse_other_orders, refuse_to_lose
 from streamactors.kafka.transactions.other_sinks import OtherSinks
 from streamactors.kafka.transactions.writes import TransactionWrites
@@ -281,7 +282,29 @@ class RunTransaction:
             self._write_again(error)
             producer.later(MEMBERSHIP_CHECK_MS, lambda: self._guarded(self._commit))
             return
+        except TakenAway as error:
+            if not self._may_drop:
+                raise
+            self._drop(error)
+            return
         self._again_until = None
+        self._on_committed(producer)
+
+    @property
+    def _may_drop(self) -> bool:
+        """True if the run is right without the results of this transaction: the next owners of the partitions compute them again."""
+        told = self._keepers or self._cut.ended or not self.writes.repeatable or self.writes.lost is not None
+        return not told and self._run.begins_anew and self.offsets.all_taken_away
+
+    def _drop(self, error: TakenAway) -> None:
+        """Go on without the results of partitions that were taken away. Another cut follows, since more of their records may be on the way."""
+        producer, settings = self.producer, self._settings
+        assert producer is not None
+        assert settings is not None
+        _log.warning("%s: %s", settings.transactional_id, error.args[0].partition(";")[0])
+        producer.abort(settings.transaction_timeout_ms / 1_000)
+        self._again_until = None
+        self._cut.ask(urgent=True)
         self._on_committed(producer)
 
     def _write_again(self, error: StaleMembership) -> None:
