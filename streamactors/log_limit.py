@@ -19,6 +19,7 @@ from typing import Any, Final
 
 MOST_CAUSES: Final = 1_000
 EVERY_S: Final = 1.0
+LEFT_OUT: Final = " (%d more since the last line)"
 
 
 class _Logged:
@@ -61,9 +62,7 @@ class LogLimit:
         if entry is not None:
             entry.line = (logger, level, message % values if values else message)
         if left_out:
-            logger.log(
-                level, message + " (%d more since the last line)", *values, left_out, exc_info=exc_info, stacklevel=2
-            )
+            logger.log(level, message + LEFT_OUT, *values, left_out, exc_info=exc_info, stacklevel=2)
         else:
             logger.log(level, message, *values, exc_info=exc_info, stacklevel=2)
 

@@ -10,6 +10,8 @@ import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, SLEEPLESS_ROUNDS, forget_spins, spins
+from streamactors.actors.pool import pool_watch
+from streamactors.actors.pool.elastic_pool import ElasticPool
 from tests.actors.eventually import eventually
 from tests.actors.on_loop import on_loop
 
@@ -137,3 +139,52 @@ def test_actors_that_answer_each_other_without_a_pause_do_not_spin(dispatcher: D
     cell.tell(64 * 3 * SLEEPLESS_ROUNDS)
     assert over.wait(60)
     assert not spins()
+
+
+@pytest.fixture
+def pool() -> Iterator[ElasticPool]:
+    pool = ElasticPool("test-pool")
+    yield pool
+    assert pool.stop(30) == []
+
+
+def takes_a_turn(pool: ElasticPool) -> None:
+    done = threading.Event()
+    pool.spawn(lambda message: done.set(), "turn").tell(None)
+    assert done.wait(30)
+    eventually(lambda: pool.at_rest)
+
+
+@pytest.mark.expects_log("whole core")
+def test_a_thread_of_a_pool_that_is_woken_again_and_again_without_a_cell_is_named(pool: ElasticPool) -> None:
+    takes_a_turn(pool)
+    for _ in range(FRUITLESS_CALLS):
+        assert not spins()
+        pool._wake_one()
+        eventually(lambda: pool.at_rest)
+    eventually(lambda: bool(spins()))
+    assert str(spins()[0]) == "pool 'test-pool': a worker was woken 100 times in succession and no cell waited"
+
+
+def test_wake_ups_in_vain_between_turns_are_forgiven(pool: ElasticPool) -> None:
+    for _ in range(4):
+        takes_a_turn(pool)
+        for _ in range(FRUITLESS_CALLS // 2):
+            pool._wake_one()
+            eventually(lambda: pool.at_rest)
+    assert not spins()
+
+
+@pytest.mark.expects_log("whole core")
+def test_the_watch_of_a_pool_that_is_woken_again_and_again_without_a_turn_is_named(
+    pool: ElasticPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_watch, "_RESTS_AFTER", 1)
+    monkeypatch.setattr(pool_watch, "INTERVAL_MS", 0.0)
+    takes_a_turn(pool)
+    while not spins():
+        eventually(lambda: pool._watch.rests or bool(spins()))
+        pool._watch.wake()
+    assert str(spins()[0]) == (
+        "pool 'test-pool-watch': the watch was woken 100 times in succession and no cell had got a turn"
+    )

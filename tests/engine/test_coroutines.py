@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
-from streamactors import ActorSystem
+from streamactors import ActorSystem, Sink, Source
+from streamactors.actors.dispatching.spinning import EVENTLESS_ROUNDS, forget_spins, spins
 from streamactors.engine.island.coroutines import loop_of, run_coroutine
 from streamactors.errors import AbruptTermination
 
@@ -125,3 +127,30 @@ def test_a_loop_that_is_first_needed_while_the_system_shuts_down_refuses_and_lea
         system.on_shutdown(when_shut_down)
     assert [type(error) for error in raised] == [AbruptTermination], raised
     assert not [thread.name for thread in threading.enumerate() if thread.name == "late-loop-asyncio"]
+
+
+@pytest.mark.expects_log("must await what it waits for")
+def test_a_loop_that_goes_round_without_an_event_and_without_a_sleep_is_named(actor_system: ActorSystem) -> None:
+    async def waits_busily() -> str:
+        while not spins():
+            await asyncio.sleep(0)
+        return "found"
+
+    forget_spins()
+    assert run_coroutine(actor_system, waits_busily()).result(60) == "found"
+    (spin,) = spins()
+    forget_spins()
+    assert spin.kind == "asyncio loop"
+    assert spin.seen == "ran in 20,000 rounds without a sleep and without an event"
+
+
+def test_a_loop_whose_coroutines_give_and_take_elements_does_not_spin(actor_system: ActorSystem) -> None:
+    async def numbers() -> AsyncIterator[int]:
+        for n in range(2 * EVENTLESS_ROUNDS):
+            await asyncio.sleep(0)
+            yield n
+
+    forget_spins()
+    counted = Source.from_async_iterable(numbers()).run_with(Sink.count(), actor_system)
+    assert counted.result(60) == 2 * EVENTLESS_ROUNDS
+    assert not spins()

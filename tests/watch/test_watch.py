@@ -12,6 +12,7 @@ import pytest
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.reading.ending import Ending
+from streamactors.log_limit import LEFT_OUT
 from tests.watch.closings import CLOSINGS, ClosingWatch
 from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import FOLDER
@@ -153,6 +154,8 @@ def test_a_message_may_come_again_after_a_second_and_another_message_at_once() -
 
 def test_a_record_is_expected_by_a_part_of_its_message_or_by_its_template() -> None:
     record = Seen("streamactors.x", "WARNING", "%s failed: %s", "child failed: ValueError", 0.0)
+    again = Seen("streamactors.x", "WARNING", "%s failed: %s" + LEFT_OUT, "child failed: ValueError (3 more …)", 0.0)
+    assert unexpected([again], Expected(("%s failed: %s",))) == []
     for part in ("child failed", "%s failed: %s"):
         assert unexpected([record], Expected((part,))) == unexpected([record], Expected((), (part,))) == []
     assert unexpected([record], Expected(("parent failed",))) == [

@@ -22,6 +22,7 @@ from threading import get_ident
 from typing import Final
 
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
+from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, report_spin
 from streamactors.actors.pool.pool_watch import PoolWatch, WatchHandle
 from streamactors.actors.threads import (
     add_current_thread,
@@ -71,6 +72,8 @@ class ElasticPool:
         self._workers: dict[int, _Worker] = {}
         self._starting = 0
         self._taken = 0
+        self._vain = 0  # wake-ups without work since the turn that is number `_vain_since`
+        self._vain_since = 0
         self._lock = threading.RLock()  # guards starting and ending of threads; never taken on the way of a message
         self._stopping = False
         self._why_stopped = "is stopped; its cells take no more turns"
@@ -243,6 +246,8 @@ class ElasticPool:
             if self._virtual is not None:
                 self._virtual.notify()
             if worker.wake_up.acquire(timeout=_WORKER_IDLE_S):
+                if not self._queue:
+                    self._woken_in_vain()
                 return True
             idle_too_long = True
         try:
@@ -251,6 +256,16 @@ class ElasticPool:
             worker.wake_up.acquire()
             return True
         return not (idle_too_long and not self._queue and self._leave(worker))
+
+    def _woken_in_vain(self) -> None:
+        """Another worker has taken the cell, or there was none: then no turn begins, however often workers are woken."""
+        if self._taken != self._vain_since:
+            self._vain_since, self._vain = self._taken, 0
+        self._vain += 1
+        if self._vain == FRUITLESS_CALLS and not self._stopping:
+            report_spin(
+                self.name, "a worker", f"was woken {FRUITLESS_CALLS} times in succession and no cell waited", "pool"
+            )
 
     def _leave(self, worker: _Worker) -> bool:
         """Take an unparked worker off the books; False if it is the last one, which stays."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, report_spin
 from streamactors.actors.pool.starvation import Starvation
 from streamactors.actors.threads import add_current_thread, remove_current_thread
 
@@ -104,11 +105,15 @@ class PoolWatch:
         add_current_thread(self.name)
         pool = self._pool
         starvation = Starvation()
-        taken_before, quiet, calm = -1, 0, 0
+        taken_before, quiet, calm, vain = -1, 0, 0, 0
         while not self._stopping:
             if quiet >= _RESTS_AFTER:
                 quiet = 0
                 self._rest()
+                vain = vain + 1 if pool.turns_taken == taken_before else 0
+                if vain == FRUITLESS_CALLS:
+                    seen = f"was woken {FRUITLESS_CALLS} times in succession and no cell had got a turn"
+                    report_spin(self.name, "the watch", seen, "pool")
             time.sleep(INTERVAL_MS / 1000.0)
             taken = pool.turns_taken
             wanted = 0

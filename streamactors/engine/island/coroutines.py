@@ -18,6 +18,7 @@ from contextvars import Context
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from streamactors.actors.dispatching.spinning import EVENTLESS_ROUNDS, report_spin
 from streamactors.actors.local_system import SystemStopped
 from streamactors.actors.threads import add_current_thread, remove_current_thread
 from streamactors.clock import Clock, VirtualClock
@@ -67,7 +68,7 @@ class SystemLoop:
         self._ended = False
         self.closings: set[Callable[[], Coroutine[Any, Any, Any]]] = set()
         """What to run when the loop ends before a stage has given back what it holds there. On the loop's thread."""
-        self._asyncio = _Loop(clock)
+        self._asyncio = _Loop(clock, self.name)
         self._virtual = clock if isinstance(clock, VirtualClock) else None
         if self._virtual is not None:
             self._asyncio.at_rest = self._virtual.notify
@@ -159,8 +160,10 @@ def _nothing() -> None:
 class _Selector(selectors.DefaultSelector):
     """Records whether the loop waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
+        self._name = name
+        self._eventless = 0  # rounds in succession without a sleep and without an event
         self.busy = True
         self.turns = 0
         self._since = perf_counter()  # when the loop last began to work
@@ -185,7 +188,15 @@ class _Selector(selectors.DefaultSelector):
 
     def _select(self, timeout: float | None) -> Any:
         if timeout is not None and timeout <= 0:
-            return super().select(timeout)
+            events = super().select(timeout)
+            self._eventless = 0 if events else self._eventless + 1
+            if self._eventless == EVENTLESS_ROUNDS:
+                report_spin(
+                    self._name, "its callbacks", f"ran in {EVENTLESS_ROUNDS:,} rounds without a sleep and without an event",
+                    "asyncio loop", "so a coroutine that only waits must await what it waits for",
+                )  # fmt: skip
+            return events
+        self._eventless = 0
         ready = super().select(0)
         if ready:
             return ready
@@ -201,8 +212,8 @@ class _Selector(selectors.DefaultSelector):
 class _Loop(asyncio.SelectorEventLoop):
     """An asyncio loop that takes its time from a Clock."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.selector = _Selector()
+    def __init__(self, clock: Clock, name: str) -> None:
+        self.selector = _Selector(name)
         self.selector.virtual = isinstance(clock, VirtualClock)
         self._clock = clock
         self._deadlines: list[tuple[float, int, asyncio.TimerHandle]] = []
