@@ -110,6 +110,9 @@ class Logic:
         """Downstream has cancelled, for the reason `cause`."""
         self.cancel_stage(cause)
 
+    def on_taken(self, out: Connection) -> None:
+        """Downstream has taken everything and seen the completion of a connection for which `keep_left` was called."""
+
     def follow_sides(self, sinks: list[Logic]) -> None:
         """Called before the start of a stage that `has_sides`, with the sinks behind its side outlets."""
 

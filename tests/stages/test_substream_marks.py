@@ -42,6 +42,9 @@ CASES = {
     "many keys": case(lambda: GroupBy(lambda x: x, 1_000), Flow.fold([], lambda xs, x: [*xs, x])),
     "evicting": case(lambda: GroupBy(lambda x: x % 4, 2, "evict_idle"), Flow.fold([], lambda xs, x: [*xs, x])),
     "opening again": case(lambda: GroupBy(lambda x: x % 3, 3, recreate=True), Flow.take(2)),
+    "opening again within a chunk": case(
+        lambda: GroupBy(lambda x: x % 3, 3, recreate=True), Flow.take_until(lambda x: x % 2 == 0)
+    ),
     "waiting for room": case(
         lambda: GroupBy(lambda x: x % 3, 1, "evict_idle", True), Flow.take(2).fold([], lambda xs, x: [*xs, x])
     ),

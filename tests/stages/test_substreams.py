@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Directive, Flow, Keep, Sink, Source, TooManySubstreams
 from streamactors.errors import BuildError
+from streamactors.stages.limit.predicates import TakeUntil
 from streamactors.stages.substreams.flat_map import FlatMapMerge
 from streamactors.testing import TestSink, TestSource
 from tests.actors.eventually import eventually
@@ -160,6 +161,29 @@ def test_a_key_that_opens_again_gets_each_element_that_its_last_substream_left(
     found = run(collected(stream.take(n)).merge_substreams(), system)
     keyed = by_key(elements, lambda x: x % 5).values()
     assert sorted(found) == sorted(xs[i : i + n] for xs in keyed for i in range(0, len(xs), n))
+
+
+ENDING = {
+    "take_until": lambda flow: flow.take_until(lambda x: x % 3 == 0),
+    "take_while": lambda flow: flow.take_while(lambda x: x % 3, inclusive=True),
+    "map, then take_until": lambda flow: flow.map(lambda x: x).take_until(lambda x: x % 3 == 0),
+    "a stage that is not fused": lambda flow: flow.via(Flow.from_stage(TakeUntil(lambda x: x % 3 == 0))),
+}
+
+
+@pytest.mark.parametrize("flow", ENDING)
+@given(elements=ELEMENTS, size=CHUNKS | st.just(60), when_full=st.sampled_from(["fail", "backpressure"]))
+@LAW
+def test_a_key_that_opens_again_gets_the_rest_of_a_chunk_that_its_last_substream_ended_within(
+    system, flow, elements, size, when_full
+):
+    stream = chunked(elements, size).group_by(
+        lambda x: x % 5, 5, when_full=when_full, allow_closed_substream_recreation=True
+    )
+    found = run(collected(ENDING[flow](stream)).merge_substreams(), system)
+    assert sorted(x for group in found for x in group) == sorted(elements)
+    for group in found:
+        assert all(x % 3 for x in group[:-1]), "a substream ends with the first element that its flow ends at"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,8 @@ class RestartSource:
 
 
 class RestartFlow:
-    """A flow that is created again when it ends. Elements inside it are lost then, and runs that read marks refuse it.
+    """A flow that is created again when it ends. Elements inside it are lost then, and runs that read marks refuse it. What it has not taken
+    in goes to the next one, also after upstream has completed.
 
     With `redeliver=True` the next flow gets what the last one had taken in and not acknowledged, at least once and in order; the marks of the run
     wait for it. Every stage of the flow must let marks pass. Materializes a RestartedValue, the same across restarts."""
@@ -51,7 +52,8 @@ class RestartFlow:
 
         Emits when: the flow does.                    Backpressures when: the flow does, and during a back-off.
         Completes when: upstream does and the flow completes, or restarts are used up.   Cancels when: downstream cancels.
-        Fails when: the flow failed, and restarts are used up or `restart_on` is False for the error; upstream fails and the flow, too.
+        Fails when: the flow failed, and restarts are used up, `restart_on` is False for the error, or upstream has completed and no element
+        is left; upstream fails and the flow, too.
         """
         return Flow(StageModule(RestartingFlow(settings, make, only_on_failures=False, redeliver=redeliver)))
 
@@ -64,7 +66,8 @@ class RestartFlow:
 
 
 class RestartSink:
-    """A sink that is created again when it ends. Elements inside it are lost then, and runs that read marks refuse it.
+    """A sink that is created again when it ends. Elements inside it are lost then, and runs that read marks refuse it. What it has not taken
+    in goes to the next one, also after upstream has completed.
 
     With `redeliver=True` the next sink gets what the last one had taken in and not acknowledged, at least once and in order; an offset is
     done when an instance has done it. Materializes a RestartedValue, the same across restarts: a future of the last instance's result."""

@@ -4,7 +4,7 @@ Elements travel as chunks: non-empty lists that must not be changed once pushed.
 chunks and marks in order, plus one terminal at the end. Elements stay here until the consumer grabs them, so a stage that
 takes fewer (a slice, a throttle, a zip) holds no marks of its own.
 
-    producer ── push, mark, complete, fail, again ──►  queue  ◄── want, grab, unread, hold, cancel ── consumer
+    producer ── push, mark, complete, fail, again, take_back ──►  queue  ◄── want, grab, unread, hold, cancel ── consumer
 
 Owner: the island's interpreter, one thread at a time. Laws: a push is 0 < n <= asked; one terminal; completion and marks wait
 until everything before them was grabbed and nothing is held; a failure waits only for elements that the stage takes in `on_push`."""
@@ -54,6 +54,7 @@ class RunningStage(Protocol):
     def on_complete(self, in_: Connection, /) -> None: ...
     def on_fail(self, in_: Connection, error: BaseException, /) -> None: ...
     def on_cancel(self, out: Connection, cause: BaseException, /) -> None: ...
+    def on_taken(self, out: Connection, /) -> None: ...
     def port_closed(self) -> None: ...
     def fail_stage(self, error: BaseException, /) -> None: ...
     def stop(self) -> None: ...
@@ -86,6 +87,8 @@ class Connection:
         "in_index",
         "interpreter",
         "items",
+        "keeps_left",
+        "left",
         "out_index",
         "producer",
         "pull_due",
@@ -110,6 +113,8 @@ class Connection:
         self.finished = False  # the consumer has seen the terminal
         self.terminal: Completed | BaseException | None = None
         self.cause: BaseException | None = None  # why it was cancelled
+        self.keeps_left = False  # `keep_left` was called
+        self.left: list[Any] = []  # what the consumer left when it cancelled
         self.elements = 0
         self.chunks = 0
         self.producer: RunningStage
@@ -206,6 +211,16 @@ class Connection:
         self.pull_due = True
         self._enqueue()
 
+    def keep_left(self) -> None:
+        """Keep the elements that the consumer leaves here when it cancels, for `take_back`. The producer's `on_cancel` is then called even
+        after it has completed the connection, and its `on_taken` when the consumer has seen the completion."""
+        self.keeps_left = True
+
+    def take_back(self) -> list[Any]:
+        """Return what the consumer left when it cancelled, chunks and marks in order, once."""
+        left, self.left = self.left, []
+        return left
+
     # ── for the consumer ──────────────────────────────────────────────────────────────────────────────────────────
 
     def want(self, n: int) -> None:
@@ -297,12 +312,14 @@ class Connection:
         if not self.held and isinstance(cause, NonFailureCancellation):
             while items and type(items[0]) is not list:
                 self.consumer.on_mark(self, items.popleft())
+        if self.keeps_left:
+            self.left = list(items)
         items.clear()
         self.ready = self.asked = 0
         self.cause = cause
         self.wanting = self.held = False
         self.consumer.port_closed()
-        if self.terminal is None:
+        if self.terminal is None or self.keeps_left:
             self.cancel_due = True
             self._enqueue()
 

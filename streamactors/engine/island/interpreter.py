@@ -220,8 +220,11 @@ class Interpreter:
                 if c.cancel_due:
                     c.cancel_due = False
                     self.active = producer = c.producer
-                    producer.port_closed()
-                    producer.on_cancel(c, c.cause)
+                    if c.terminal is None:
+                        producer.port_closed()
+                        producer.on_cancel(c, c.cause)
+                    elif not producer.stopped:  # only where it keeps what is left
+                        producer.on_cancel(c, c.cause)
             else:
                 if c.pull_due:
                     c.pull_due = False
@@ -241,6 +244,9 @@ class Interpreter:
                         c.finished = True
                         consumer.port_closed()
                         consumer.on_complete(c)
+                        if c.keeps_left and not c.producer.stopped:
+                            self.active = c.producer
+                            c.producer.on_taken(c)
                 elif not c.finished:
                     self._visit_failed(c, c.terminal)  # type: ignore[arg-type]  # not completed, so an error
         except BaseException as error:  # noqa: BLE001  # a handler raised: only its stage fails

@@ -62,6 +62,7 @@ class RedeliveringLogic(RestartLogic):
     """The logic of RestartFlow and RestartSink with `redeliver=True`."""
 
     replaces_inside = True
+    gives_left = False  # the chunks that are kept have it
     _last: Any = None  # what the instance that ended last had materialized
 
     def __init__(
@@ -105,6 +106,9 @@ class RedeliveringLogic(RestartLogic):
             ended = self.async_callback(self._on_value)
             value.add_done_callback(lambda future: ended((instance, future)))
         return inputs, outputs
+
+    def _is_over(self) -> bool:
+        return False  # `_ended` looks at what is kept
 
     def _ended(self, error: BaseException | None) -> None:
         self._instance += 1  # what the instance still reports is late

@@ -1,8 +1,8 @@
 """Restarting parts: a source, flow or sink that is created again, after a back-off, when it has failed (or ended).
 
 Elements inside the part when it ends are lost, so RestartFlow and RestartSink refuse runs that read marks, unless they redeliver
-(`redelivery.py`). A flow that cancels its
-upstream has 50 ms to emit its last elements and to complete or fail."""
+(`redelivery.py`). What the part has not taken in goes to the next one. A flow that cancels its upstream has 50 ms to emit its last elements and
+to complete or fail."""
 
 from __future__ import annotations
 
@@ -133,11 +133,12 @@ class RestartingSource(_Restarting):
 
 class RestartingFlow(_Restarting):
     """Send elements through a flow; create the flow again when it has failed, completed or cancelled. Elements inside it are lost,
-    or with `redeliver=True` given to the next one.
+    or with `redeliver=True` given to the next one. What it has not taken in goes to the next one.
 
     Emits when: the flow does.                    Backpressures when: the flow does, and during a back-off.
     Completes when: upstream does and the flow completes, or restarts are used up.   Cancels when: downstream cancels.
-    Fails when: the flow failed, and restarts are used up or `restart_on` is False for the error.
+    Fails when: the flow failed, and restarts are used up, `restart_on` is False for the error, or upstream has completed and no element is
+    left.
     """
 
     shape = FLOW
@@ -149,7 +150,7 @@ class RestartingFlow(_Restarting):
 
 class RestartingSink(_Restarting):
     """Send elements to a sink; create the sink again when it has failed or cancelled. Elements inside it are lost, or with
-    `redeliver=True` given to the next one.
+    `redeliver=True` given to the next one. What it has not taken in goes to the next one.
 
     Backpressures when: the sink does, and during a back-off.
     Cancels when: the sink failed or cancelled, and restarts are used up or `restart_on` is False for the error.

@@ -1,11 +1,15 @@
 """RestartLogic: runs an inner source, flow or sink inside a stage, and starts another when it has ended.
 
+What the inner part has not taken when it ends waits for the next one, so the size of the chunks does not decide what is lost. Upstream's
+end waits behind it: a part that ends early is made again as long as elements are left.
+
 Owner: the stage, in whose island the inner part runs."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS, NonFailureCancellation
@@ -26,6 +30,9 @@ END_MAY_FOLLOW_MS = 50.0
 class RestartLogic(Logic):
     """The logic of the three stages; their ports tell them apart. `_into` and `_from` are the connections of the running inner part."""
 
+    gives_left = True
+    """True: the next part gets what the last one has not taken."""
+
     def __init__(self, settings: RestartSettings, make: Callable[[], Module], only_on_failures: bool) -> None:
         self._settings = settings
         self._make = make
@@ -34,7 +41,9 @@ class RestartLogic(Logic):
         self._began_ms = 0.0
         self._into: Connection | None = None
         self._from: Connection | None = None
-        self._finishing = False  # upstream or downstream has ended: no restart any more
+        self._finishing = False  # upstream has failed or downstream has ended: no restart any more
+        self._upstream_over = False
+        self._left: list[Any] = []  # what the part that ended last has not taken
         self._waiting = False
         self._cancelled_with: BaseException | None = None
         self._ends: list[Mark] = []
@@ -47,6 +56,7 @@ class RestartLogic(Logic):
     # ── the inner part ────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_start(self) -> None:
+        self.keep_going = self._out is None  # what a sink leaves is known after its inlet has completed
         self._begin()
 
     def _begin(self) -> None:
@@ -67,6 +77,8 @@ class RestartLogic(Logic):
         inputs, outputs = self.run_inside(module)
         self._into = inputs[0] if inputs else None
         self._from = outputs[0] if outputs else None
+        if self._into is not None and self.gives_left:
+            self._into.keep_left()
         if self._from is not None and self._out is not None:
             self._from.want(self._out.asked)
 
@@ -82,14 +94,15 @@ class RestartLogic(Logic):
         now = self.interpreter.now_ms()
         if now - self._began_ms > settings.within_ms:
             self._restarts = 0
+        finishing = self._finishing or self._is_over()
         enough = settings.max_restarts is not None and self._restarts >= settings.max_restarts
         if error is None:
-            if self._finishing or enough or self._only_on_failures:
+            if finishing or enough or self._only_on_failures:
                 for mark in self._ends if self._out is not None else ():
                     self._out.mark(mark)  # type: ignore[union-attr]
                 self.complete_stage()
                 return
-        elif self._finishing or enough or (settings.restart_on is not None and not settings.restart_on(error)):
+        elif finishing or enough or (settings.restart_on is not None and not settings.restart_on(error)):
             self.fail_stage(error)
             return
         delay_ms = settings.delay_ms(self._restarts)
@@ -107,6 +120,10 @@ class RestartLogic(Logic):
         )
         self.schedule_once("restart", delay_ms)
 
+    def _is_over(self) -> bool:
+        """True when a further part would get no element."""
+        return self._upstream_over and not self._left
+
     def _let_go(self, error: BaseException | None) -> None:
         """Close the connections of the inner part."""
         self.cancel_timer("cancelled")
@@ -119,6 +136,8 @@ class RestartLogic(Logic):
                 into.complete()
             else:
                 into.fail(error)
+        if into is not None:
+            self._left[:0] = [element for chunk in into.take_back() if type(chunk) is list for element in chunk]
 
     def on_timer(self, key: object) -> None:
         if key == "restart":
@@ -133,9 +152,21 @@ class RestartLogic(Logic):
             if self._from is not None:
                 self._from.want(out.asked)
         elif out is self._into and self._in is not None:
+            self._give_left(out)
             self._in.want(out.asked)
 
+    def _give_left(self, into: Connection) -> None:
+        """Push what the last part has left, as far as there is demand, and then the end of upstream."""
+        n = into.asked
+        if self._left and n:
+            into.push(self._left[:n])
+            del self._left[:n]
+        if self._is_over():
+            into.complete()
+
     def on_push(self, in_: Connection) -> None:
+        if in_ is self._in and self._left:
+            return  # shown again when the part asks for more than what is left
         target = self._into if in_ is self._in else self._out
         if target is not None and (in_ is self._in or in_ is self._from):
             chunk = in_.grab(target.asked)
@@ -155,7 +186,9 @@ class RestartLogic(Logic):
 
     def on_complete(self, in_: Connection) -> None:
         if in_ is self._in:
-            self._finishing = True
+            self._upstream_over = True
+            if self._left:
+                return  # for the part that runs or comes
             if self._into is not None:
                 self._into.complete()
             else:
@@ -163,13 +196,19 @@ class RestartLogic(Logic):
         elif in_ is self._from:
             self._ended(None)
 
+    def on_taken(self, out: Connection) -> None:
+        if out is self._into and self._from is None:
+            self.complete_stage()
+
     def on_fail(self, in_: Connection, error: BaseException) -> None:
         if in_ is self._in:
             self._finishing = True
-            if self._into is not None:
-                self._into.fail(error)
-            else:
+            if self._into is None:
                 self.fail_stage(error)
+                return
+            if self.gives_left:
+                self.keep_going = False
+            self._into.fail(error)
         elif in_ is self._from:
             self._ended(error)
 

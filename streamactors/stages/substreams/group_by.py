@@ -6,6 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
+from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.errors import BuildError, TooManySubstreams
 from streamactors.stages.checks import positive
@@ -25,7 +26,7 @@ class GroupBy(Substreams):
     `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
     TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
     A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-    `allow_closed_substream_recreation` it opens again, and gets the elements that the flow of the closed one has not taken.
+    `allow_closed_substream_recreation` it opens again, and gets the elements that the first stage of the closed one's flow has not taken.
     Results of one substream leave in their order; between substreams the order is free.
     Emits when: a substream has a result.
     Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
@@ -98,6 +99,10 @@ class _GroupByLogic(SubstreamsLogic):
             if not sub.fresh:
                 self._dirty[sub] = None
             sub.fresh.append(element)
+
+    def started(self, into: Connection) -> None:
+        if self.stage.recreate:
+            into.keep_left()
 
     def _open_for(self, key: Any) -> Substream:
         """Begin the substream of a new key. Raises Full or TooManySubstreams."""
@@ -194,6 +199,7 @@ class _GroupByLogic(SubstreamsLogic):
                 self._keyed[sub.key] = None
             return
         self._keyed.pop(sub.key, None)
+        self.take_back(sub)
         if sub.waiting:
             left = Substream(sub.key)
             self.hand_down(sub, left)

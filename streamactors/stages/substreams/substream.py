@@ -49,6 +49,14 @@ class Substream:
         self._at = at + n
         return pending[at : at + n]
 
+    def put_back(self, elements: list[Any], cuts: list[list[int]]) -> None:
+        """Make elements that had been handed over the first ones that are pending, with the cuts between them."""
+        for cut in self.cuts:
+            cut[0] += len(elements)
+        self.cuts[:0] = cuts
+        if elements:
+            self.pending, self._at = elements + self.pending[self._at :], 0
+
     def inherit(self, other: Substream) -> None:
         """Take over the pending elements of another, which has none then."""
         self.pending, self._at = other.pending, other._at

@@ -75,6 +75,11 @@ class SubstreamMarks:
         assert sub.into is not None  # its flow has started: only then elements are handed over
         sub.into.mark({self._key: (1, token)})
 
+    def token(self, mark: Any) -> int:
+        """Return the token of a mark that was put into a substream."""
+        token: int = mark[self._key][1]
+        return token
+
     def handed_over(self, sub: Sub, n: int) -> None:
         """The first `n` pending elements of a substream with cuts have been pushed, and no further than its first cut."""
         for cut in sub.cuts:

@@ -114,6 +114,9 @@ class SubstreamsLogic(FailsLater):
         if sub.into is not None and not sub.waiting and not sub.fresh:
             sub.into.complete()
 
+    def started(self, into: Connection) -> None:
+        """The flow of a substream has started; its elements go into `into`."""
+
     def closed(self, sub: Substream) -> None:
         """A substream takes no further elements; what is still pending for it is dropped after this call."""
 
@@ -138,6 +141,7 @@ class SubstreamsLogic(FailsLater):
         """Run the flow of a substream."""
         (into,), (out,), _ = attach(self, self.stage.inner)
         sub.into, sub.out = into, out
+        self.started(into)
         self._of[into] = self._of[out] = sub
         self._reading.add(out)
         self._hand_over(sub)
@@ -334,6 +338,20 @@ class SubstreamsLogic(FailsLater):
         new.inherit(old)
         if self._marks is not None:
             self._marks.handed_down(old, new)
+
+    def take_back(self, sub: Substream) -> None:
+        """Make what the flow of a closed substream has not taken pending again, with the marks after it."""
+        if sub.into is None:
+            return
+        elements: list[Any] = []
+        cuts: list[list[int]] = []
+        for item in sub.into.take_back():
+            if type(item) is list:
+                elements += item
+            elif self._marks is not None:
+                cuts.append([len(elements), self._marks.token(item)])
+        sub.put_back(elements, cuts)
+        self._held += len(elements)
 
     def _forget_input(self, sub: Substream) -> None:
         if sub.into is not None:
