@@ -167,12 +167,17 @@ ENDING = {
     "take_until": lambda flow: flow.take_until(lambda x: x % 3 == 0),
     "take_while": lambda flow: flow.take_while(lambda x: x % 3, inclusive=True),
     "map, then take_until": lambda flow: flow.map(lambda x: x).take_until(lambda x: x % 3 == 0),
+    "a stage between": lambda flow: flow.zip_with_index().map(lambda pair: pair[0]).take_until(lambda x: x % 3 == 0),
     "a stage that is not fused": lambda flow: flow.via(Flow.from_stage(TakeUntil(lambda x: x % 3 == 0))),
 }
 
 
 @pytest.mark.parametrize("flow", ENDING)
-@given(elements=ELEMENTS, size=CHUNKS | st.just(60), when_full=st.sampled_from(["fail", "backpressure"]))
+@given(
+    elements=ELEMENTS | st.just(list(range(400))),
+    size=CHUNKS | st.just(400),
+    when_full=st.sampled_from(["fail", "backpressure"]),
+)
 @LAW
 def test_a_key_that_opens_again_gets_the_rest_of_a_chunk_that_its_last_substream_ended_within(
     system, flow, elements, size, when_full

@@ -1154,7 +1154,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
         TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
         A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-        `allow_closed_substream_recreation` it opens again, and gets the elements that the first stage of the closed one's flow has not taken.
+        `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
         Results of one substream leave in their order; between substreams the order is free.
         Emits when: a substream has a result.
         Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
@@ -3299,7 +3299,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
         TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
         A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-        `allow_closed_substream_recreation` it opens again, and gets the elements that the first stage of the closed one's flow has not taken.
+        `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
         Results of one substream leave in their order; between substreams the order is free.
         Emits when: a substream has a result.
         Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
@@ -4933,7 +4933,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
         TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
         A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-        `allow_closed_substream_recreation` it opens again, and gets the elements that the first stage of the closed one's flow has not taken.
+        `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
         Results of one substream leave in their order; between substreams the order is free.
         Emits when: a substream has a result.
         Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.

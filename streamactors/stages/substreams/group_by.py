@@ -26,7 +26,7 @@ class GroupBy(Substreams):
     `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
     TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
     A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-    `allow_closed_substream_recreation` it opens again, and gets the elements that the first stage of the closed one's flow has not taken.
+    `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
     Results of one substream leave in their order; between substreams the order is free.
     Emits when: a substream has a result.
     Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
@@ -57,6 +57,7 @@ class _GroupByLogic(SubstreamsLogic):
         self._again: deque[Substream] = deque()  # closed with elements pending; each waits until its key may open again
         self._key: tuple[Any, ...] | None = None  # of the element that waits for a substream
         self._by_use: OrderedDict[Substream, None] | None = None  # evict_idle: open ones, the one silent longest first
+        self._one_by_one: dict[Substream, None] = {}  # with recreate: got an element since the island was idle last
         self._look_for_starvation = False
         self._moved = (0, 0)
         if stage.when_full == "evict_idle":
@@ -103,6 +104,26 @@ class _GroupByLogic(SubstreamsLogic):
     def started(self, into: Connection) -> None:
         if self.stage.recreate:
             into.keep_left()
+
+    def _push(self, sub: Substream, into: Connection, n: int) -> int:
+        if not (n and into.asked and self.stage.recreate):
+            return super()._push(sub, into, n)
+        # The flow may end at any element, and what its stages have taken is lost: it gets the next one when it is done with this one.
+        waits = sub in self._one_by_one
+        if waits or n > 1:
+            self._stuck.add(sub)
+        if waits:
+            return 0
+        if not self._one_by_one:
+            self.call_when_idle(self._hand_over_next)
+        self._one_by_one[sub] = None
+        return super()._push(sub, into, 1)
+
+    def _hand_over_next(self) -> None:
+        subs, self._one_by_one = self._one_by_one, {}
+        for sub in subs:
+            self._hand_over(sub)
+        self._take_in()
 
     def _open_for(self, key: Any) -> Substream:
         """Begin the substream of a new key. Raises Full or TooManySubstreams."""
