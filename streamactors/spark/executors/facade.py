@@ -43,6 +43,7 @@ class SparkExecutors:
 
     `checkpoint`, `trigger`, `max_rows`: as in SparkSink, for a sink that leaves them open; two values that differ are a BuildError. A
     bounded read (until="end") ends the query when all of it is written, and takes no interval as trigger.
+    `fail_on_data_loss`: False, here or at the sink, skips records that retention has deleted before they were read; True fails the query.
 
     A graph has one Kafka source (Consumer.source, Consumer.records or Consumer.plain_source), steps that remember nothing and keep the
     order, at most one key_by, at most one window stage, and ends in SparkSink.foreach_batch, SparkSink.parquet,
@@ -58,6 +59,7 @@ class SparkExecutors:
         checkpoint: str | os.PathLike[str] | None = None,
         trigger: Trigger = None,
         max_rows: int | None = None,
+        fail_on_data_loss: bool = True,
     ) -> None:
         check_session(
             spark,
@@ -67,6 +69,7 @@ class SparkExecutors:
         self._checkpoint = None if checkpoint is None else absolute(spark, str(os.fspath(checkpoint)))
         self._trigger = trigger_of(WHO, trigger)
         self._max_rows = None if max_rows is None else at_least(WHO, "max_rows", max_rows, 1)
+        self._strict = bool(fail_on_data_loss)
 
     def materialize(self, module: Module) -> Any:
         """Start a closed graph on the executors; return its materialized value. `RunnableGraph.run` calls this."""
@@ -92,7 +95,10 @@ class SparkExecutors:
         first.topic.settings = first.topic.settings.with_property("transaction.timeout.ms", TRANSACTION_MS)
         writing = GraphRun(
             first,
-            self._for_topic(f"{settings.checkpoint}/{KEY_BY}", settings.trigger, settings.max_rows),
+            replace(
+                self._for_topic(f"{settings.checkpoint}/{KEY_BY}", settings.trigger, settings.max_rows),
+                strict=settings.strict,
+            ),
             None,
             _topic_end(first, first.topic),
         )
@@ -179,7 +185,7 @@ class SparkExecutors:
             bad_rows=None,
             host="127.0.0.1",
             advertised_host=None,
-            strict=True,
+            strict=self._strict,
         )
 
     def _settled(self, sink: SinkSettings) -> SinkSettings:
@@ -195,7 +201,12 @@ class SparkExecutors:
             )
         if self._max_rows is not None and sink.max_rows not in (MAX_ROWS, self._max_rows):
             raise BuildError(f"{WHO}: max_rows {self._max_rows} differs from the sink's {sink.max_rows}; give it once")
-        return replace(sink, trigger=sink.trigger or self._trigger, max_rows=self._max_rows or sink.max_rows)
+        return replace(
+            sink,
+            trigger=sink.trigger or self._trigger,
+            max_rows=self._max_rows or sink.max_rows,
+            strict=sink.strict and self._strict,
+        )
 
 
 def _value_of(graph: Translated, mat: list[tuple[str, Any]], source: int, run: GraphRun | TwoQueries) -> Any:

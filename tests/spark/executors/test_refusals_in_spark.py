@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from streamactors import BuildError, Keep
+from streamactors import BuildError, Keep, Sink, Source
 from streamactors.broker import Cluster
+from streamactors.kafka import (
+    Admin,
+    Consumer,
+    ConsumerSettings,
+    Producer,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    TopicPartition,
+    Transactional,
+)
 from streamactors.kafka.errors import RecordsGone, TopicNotFound
 from streamactors.spark import CheckpointError, SparkExecutors, SparkQueryFailed, SparkSink
 from tests.spark.executors._plain import write_rows
@@ -104,6 +115,41 @@ def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> No
         graph(trigger=3).run(SparkExecutors(spark, trigger=2))
     with pytest.raises(BuildError, match="max_rows"):
         SparkExecutors(spark, max_rows=0)
+
+
+@pytest.mark.timeout(600)
+def test_a_graph_into_a_topic_skips_deleted_records_where_it_is_asked_to(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    """The error advised fail_on_data_loss=False, which only sinks of Spark had."""
+    topic, out = new_topic(), new_topic()
+    for name in (topic, out):
+        cluster.create_topic(name, 1)
+    servers = cluster.bootstrap_servers
+
+    def write(*values: bytes) -> None:
+        rows = Source.from_iterable([ProducerRecord(topic, value) for value in values])
+        rows.run_with(Producer.plain_sink(ProducerSettings(servers))).result(END_S)
+
+    def outcome(**settings: Any) -> BaseException | None:
+        consumer = ConsumerSettings(servers, group_id=topic, auto_offset_reset="earliest")
+        source = Consumer.source(consumer, Subscriptions.topics(topic), until="end")
+        end = Transactional.sink(ProducerSettings(servers, transactional_id=topic))
+        graph = source.map(lambda record: ProducerRecord(out, record.value)).to_mat(end, Keep.right)
+        return graph.run(SparkExecutors(spark, checkpoint=tmp_path / "ck", **settings)).completion.exception(END_S)
+
+    write(b"1")
+    assert outcome() is None
+    write(b"2", b"3")
+    with Admin(ConsumerSettings(servers)) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 2})
+    error = outcome()
+    assert isinstance(error, RecordsGone)
+    assert "fail_on_data_loss=False" in str(error)
+    assert outcome(fail_on_data_loss=False) is None
+    reader = ConsumerSettings(servers, group_id=out, auto_offset_reset="earliest")
+    found = Consumer.plain_source(reader, Subscriptions.topics(out), until="end").run_with(Sink.to_list()).result(END_S)
+    assert [record.value for record in found] == [b"1", b"3"]
 
 
 def test_a_function_that_cannot_be_pickled_is_an_error_of_run_with_its_stage(
