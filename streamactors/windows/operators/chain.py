@@ -92,7 +92,8 @@ class Chain:
             step.node, step.store, windows, step.aggregator, windowing.retention_ms, kafka, finals
         )
         bound = None if suppressed is None else suppressed.suppressed.buffer.record_bound
-        operator = windowed_aggregation(spec, env, stores, report, bound)
+        needs_old = suppressed is not None and bool(self._rest_of_table(at + 1))
+        operator = windowed_aggregation(spec, env, stores, report, bound, needs_old=needs_old)
         self.operators.append(operator)
         if suppressed is None:
             return 1
@@ -172,11 +173,17 @@ def windowed_aggregation(
     stores: Stores,
     report: SuppressMetrics | EmitMetrics | None,
     max_records: int | None = None,
+    *,
+    needs_old: bool = False,
 ) -> TimeUpdates | TimeFinals | SessionOperator | SlidingOperator:
-    """Return the operator of an aggregation over windows: of updates, or with `report` of final results."""
+    """Return the operator of an aggregation over windows: of updates, or with `report` of final results.
+
+    `needs_old`: steps on the same table need the old values of final results."""
     windows = spec.windows
     if isinstance(windows, TimeWindows | UnlimitedWindows):
-        return TimeUpdates(spec, env, stores) if report is None else TimeFinals(spec, env, stores, report, max_records)
+        if report is None:
+            return TimeUpdates(spec, env, stores)
+        return TimeFinals(spec, env, stores, report, max_records, needs_old=needs_old)
     closing: Closing[Any] | None = None
     if report is not None:
         closing = Closing(report, windows.shortest_retention_ms // BUCKETS)

@@ -97,6 +97,7 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
         self._suppresses = closing is not None and closing.suppresses
         self._wait = wait_ms
         self._next_sweep = NO_TIME
+        self._closed_before = NO_TIME  # windows that end before it were final before a restart, perhaps with less grace
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
         update, closes = self._update, self._closing is not None
@@ -108,6 +109,11 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
     @abstractmethod
     def _update(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
         """Apply a row to the windows of its key, or refuse it."""
+
+    def _limit(self) -> int:
+        """Windows that end before it are closed."""
+        limit = self.stream_time - self._wait
+        return limit if limit > self._closed_before else self._closed_before
 
     def _release(self, out: list[Any], trigger: RecordContext | None = None) -> None:
         """Where results are final: emit the windows that stream time has closed."""
@@ -143,9 +149,18 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
 
     def restore(self, reader: StoreReader) -> None:
         super().restore(reader)
+        if self._closing is not None:  # a window that ends before `_closed_before` was emitted before the restart
+            self._closing.fill(self._windows(), self._end_of, self._tie, self._closed_before)
+
+    def _state(self) -> dict[str, Any]:
+        if self._closing is None:
+            return super()._state()
+        return super()._state() | {"closed_before": max(self._closed_before, self.lasting_time - self._wait)}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
         if self._closing is not None:
-            limit = self.stream_time - self._wait  # a window that ends before it was emitted before the restart
-            self._closing.fill(self._windows(), self._end_of, self._tie, limit)
+            self._closed_before = state.get("closed_before", self.stream_time - self._wait)
 
     @abstractmethod
     def _windows(self) -> Iterator[T]:

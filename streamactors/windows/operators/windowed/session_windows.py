@@ -59,7 +59,7 @@ class SessionOperator(InclusiveOperator[Session]):
         self._merge = as_values(lambda left, right: merge(left, snapshot(right)))
 
     def _update(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
-        limit = self.stream_time - self._wait
+        limit = self._limit()
         shown_from = self._newest - self._retention + 1 if self._kafka else limit
         joined = self._sessions.overlapping(ident, max(timestamp - self._gap, shown_from), timestamp + self._gap)
         start = end = timestamp
@@ -146,13 +146,15 @@ class SessionOperator(InclusiveOperator[Session]):
                 if end // segment < shown_from // segment:
                     continue  # a jump of time dropped its segment of the store before the segment was read
                 context = trigger or context
-            else:
-                self._sessions.remove(session)
-            value = snapshot(session.value)  # Kafka mode keeps the session
+            value = snapshot(session.value)  # the session stays readable until its retention is over
             out.append((session.ident, session.key, session.start, end, value, None, end, context, True))
 
+    def _kept_from(self) -> int:
+        """Sessions that end before it can neither be joined nor read."""
+        return min(self.stream_time - self._wait, self._newest - self._retention + 1)
+
     def _sweep(self) -> None:
-        self._sessions.forget(min(self.stream_time - self._wait, self._newest - self._retention + 1))
+        self._sessions.forget(self._kept_from())
 
     def _sweep_store(self) -> None:
         self._sessions.sweep()
@@ -164,10 +166,16 @@ class SessionOperator(InclusiveOperator[Session]):
         return session.end
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
-        return (StoreEntry(each.key, each.value, each.end, each.start, each.end) for each in list(self._sessions))
+        kept_from = self._kept_from()
+        return (
+            StoreEntry(each.key, each.value, each.end, each.start, each.end)
+            for each in list(self._sessions)
+            if each.end >= kept_from
+        )
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
-        session = self._sessions.find(ident, start, end)
+        assert end is not None
+        session = self._sessions.find(ident, start, end) if end >= self._kept_from() else None
         return None if session is None else (snapshot(session.value), session.end)
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:

@@ -61,7 +61,7 @@ class SlidingOperator(InclusiveOperator[Pane]):
         return max(0, self._newest - self._retention + (self._closing is None))
 
     def _update(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
-        limit = self.stream_time - self._wait
+        limit = self._limit()
         difference = self._difference
         if timestamp + difference < limit:
             refuse(self, record, timestamp, timestamp + difference, limit)
@@ -177,7 +177,7 @@ class SlidingOperator(InclusiveOperator[Pane]):
             out.append((pane.ident, pane.key, start, end, value, snapshot(old), pane.timestamp, context, True))
 
     def _kept_from(self) -> int:
-        """No later row looks at windows that start before this."""
+        """No later row looks at windows that start before this, and no reader sees them."""
         limit = self.stream_time - self._wait
         return min(limit - 3 * self._difference, self._newest - self._retention)
 
@@ -199,17 +199,18 @@ class SlidingOperator(InclusiveOperator[Pane]):
         return pane.start + self._difference
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
+        kept_from = self._kept_from()
         return (
             StoreEntry(each.key, each.value, each.timestamp, each.start, each.start + self._difference)
             for each in list(self._windows())
-            if each.value is not None
+            if each.value is not None and each.start >= kept_from
         )
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         assert start is not None
-        panes = self._keys.get(ident)
+        panes = self._keys.get(ident) if start >= self._kept_from() else None
         pane = None if panes is None else panes.get(start)
-        return None if pane is None else (pane.value, pane.timestamp)
+        return None if pane is None else (snapshot(pane.value), pane.timestamp)
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for ident, pane in self._log.touched():

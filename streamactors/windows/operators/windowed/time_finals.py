@@ -5,13 +5,17 @@ Owner: WindowTask. Serves `.suppress(until_window_closes(…))` directly behind 
 was applied. So the suppress buffer is the set of open windows ordered by end. The values stay in the aggregation's store
 (a store on disk needs no copy of them in memory), and `buffered` computes from the cells what a buffer would hold.
 
+A window that was emitted stays in the store, and can be read, until its retention is over. The store's metadata says up
+to which start windows were emitted: grace, which decides it, may be another one after a restart.
+
 Results are ordered as in Kafka Streams: by window start, then by the key's bytes followed by the start (suppress) or by
 four zero bytes (emit: the end of the store's keys)."""
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, Final
 
 from streamactors.windows.definitions.aggregator import as_values
@@ -20,13 +24,13 @@ from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import Accepted, AggregateSpec
 from streamactors.windows.operators.buffered import Buffered, entry_bytes
-from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment, Update
+from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskEnvironment, Update
 from streamactors.windows.operators.windowed.time_windows import NO_SLOT, Slot, TimeWindowOperator
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.calendar_queue import NEVER
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import StoreReader
-from streamactors.windows.state.stores import Cell, Stores, cell_key
+from streamactors.windows.state.stores import Cell, Stores
 from streamactors.windows.values import snapshot
 
 STORE_SUFFIX: Final = bytes(4)
@@ -34,7 +38,8 @@ STORE_SUFFIX: Final = bytes(4)
 
 
 class TimeFinals(TimeWindowOperator):
-    """`report` is a SuppressMetrics (suppress, at most `max_records` open windows) or an EmitMetrics.
+    """`report` is a SuppressMetrics (suppress, at most `max_records` open windows) or an EmitMetrics. `needs_old`: steps
+    downstream need the old values of results.
 
     Emit in Kafka mode loses closed windows that the store hides after a jump of time, and gives each result the context
     of the row that closed it."""
@@ -46,6 +51,8 @@ class TimeFinals(TimeWindowOperator):
         stores: Stores,
         report: SuppressMetrics | EmitMetrics,
         max_records: int | None = None,
+        *,
+        needs_old: bool = False,
     ) -> None:
         super().__init__(spec, env, stores)
         self._report = report
@@ -59,10 +66,11 @@ class TimeFinals(TimeWindowOperator):
         self._slots: dict[
             int, Slot
         ] = {}  # looked up since the last release or call; no window of them has closed since
-        self._emitted: dict[int, MutableMapping[Ident, Cell]] = {}  # closed windows, readable until retention is over
+        self._open: dict[int, MutableMapping[Ident, Cell]] = {}  # windows that were not emitted yet
+        self._starts: list[int] = []  # of the open windows, a heap
         # Nobody sees an aggregate before it is final, so `add` may change it in place; not if the change of a failing
-        # row must be undone.
-        self._in_place = env.on_failure is None
+        # row must be undone, or if steps downstream need the aggregate before the last change.
+        self._in_place = env.on_failure is None and not needs_old
         if not self._in_place:
             self._add = as_values(self._add)
 
@@ -71,8 +79,20 @@ class TimeFinals(TimeWindowOperator):
         slot = self._slots.get(begin)
         if slot is None:
             slot = self._slots[begin] = super()._look_up(timestamp)
+            for start, cells in slot[2]:
+                self._opened(start, cells)
             self._close_next = self._close_at()
         return slot
+
+    def _opened(self, start: int, cells: MutableMapping[Ident, Cell]) -> None:
+        """A window of the store is open."""
+        if start not in self._open:
+            self._open[start] = cells
+            heapq.heappush(self._starts, start)
+
+    def _close_at(self) -> int:
+        """The stream time that closes the first open window."""
+        return self._starts[0] + self._span if self._starts else NEVER
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
         begin, end, opened, closed = NO_SLOT
@@ -144,26 +164,21 @@ class TimeFinals(TimeWindowOperator):
         emitted = len(out)
         closed_through = self.stream_time - self._span
         expired_through = self._newest - self._retention
-        while (first := self._cells.first()) is not None and first <= closed_through:
-            start, cells = self._cells.take_first()
+        while self._starts and self._starts[0] <= closed_through:
+            start = heapq.heappop(self._starts)
+            cells = list(self._open.pop(start).items())
             self._held -= len(cells)
-            if self._log.on:
-                for ident, cell in cells.items():
-                    self._log.leave(cell_key(ident, start), cell)
             if not self._kafka or start >= expired_through:
                 out.extend(self._results(start, cells, trigger))
-            if start > expired_through:
-                self._emitted[start] = cells
-        for start in [start for start in self._emitted if start <= expired_through]:
-            del self._emitted[start]
+        self._forget(expired_through)
         self._close_next = self._close_at()
         self._report.record(len(out) - emitted, began)
 
-    def _results(self, start: int, cells: MutableMapping[Ident, Cell], trigger: RecordContext | None) -> list[Update]:
+    def _results(self, start: int, cells: list[tuple[Ident, Cell]], trigger: RecordContext | None) -> list[Update]:
         """The final updates of one window, without those whose value is None."""
         tie = start.to_bytes(8, "big") if self._suppresses else STORE_SUFFIX
         end = start + self._size
-        ordered = sorted([(key_bytes(ident) + tie, ident, cell) for ident, cell in cells.items()])
+        ordered = sorted([(key_bytes(ident) + tie, ident, cell) for ident, cell in cells])
         return [
             (
                 ident,
@@ -186,13 +201,26 @@ class TimeFinals(TimeWindowOperator):
 
     def restore(self, reader: StoreReader) -> None:
         super().restore(reader)
-        self._held = sum(len(cells) for _, cells in self._cells.windows())
+        for start, cells in self._cells.windows():
+            if start > self._closed_through:
+                self._opened(start, cells)
+        self._held = sum(map(len, self._open.values()))
+
+    def _state(self) -> dict[str, Any]:
+        return super()._state() | {"closed_through": max(self._closed_through, self.lasting_time - self._span)}
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self._closed_through = state.get("closed_through", NO_TIME)  # without it the store has open windows only
+
+    def _unclosed(self) -> Iterable[tuple[int, MutableMapping[Ident, Cell]]]:
+        return self._open.items()
 
     def buffered(self) -> Buffered:
         """Entries of open windows, and the bytes that a suppress buffer would count for them. O(entries)."""
         serdes = self.env.serdes
         size = 0
-        for _, cells in self._cells.windows():
+        for cells in self._open.values():
             for ident, cell in cells.items():
                 key_size = len(key_bytes(ident)) + 8
                 size += entry_bytes(serdes, key_size, cell.prior, cell.old, cell.value, cell.context)
@@ -200,9 +228,11 @@ class TimeFinals(TimeWindowOperator):
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         assert start is not None
-        held = self._cells.peek(start) or {}
-        if ident in held and self._suppresses:  # not emitted yet: downstream knows the value before
-            prior = held[ident].prior
-            return None if prior is None else (snapshot(prior), None)
-        cell = held.get(ident) or self._emitted.get(start, {}).get(ident)
-        return None if cell is None or cell.value is None else (snapshot(cell.value), cell.timestamp)
+        if start <= self._newest - self._retention:
+            return None
+        cell = (self._cells.peek(start) or {}).get(ident)
+        if cell is None:
+            return None
+        if self._suppresses and start in self._open:  # not emitted yet: downstream knows the value before
+            return None if cell.prior is None else (snapshot(cell.prior), None)
+        return None if cell.value is None else (snapshot(cell.value), cell.timestamp)

@@ -58,13 +58,7 @@ class TimeUpdates(TimeWindowOperator):
                 self._refuse(record, closed)
 
     def _after_rows(self) -> None:
-        """Forget the windows beyond retention; they closed long ago."""
-        expired_through = self._newest - self._retention
-        while (first := self._cells.first()) is not None and first <= expired_through:
-            start, cells = self._cells.take_first()
-            if self._log.on:
-                for ident, cell in cells.items():
-                    self._log.leave(cell_key(ident, start), cell)
+        self._forget(self._newest - self._retention)
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         assert start is not None

@@ -41,6 +41,9 @@ class TimeWindowOperator(WindowedOperator):
         windows = self._windows = spec.windows
         self._add = spec.aggregator.add
         self._uses_values = spec.aggregator.kind != "count"
+        self._closed_through = (
+            NO_TIME  # windows that begin up to here were final before a restart, perhaps with less grace
+        )
         self._in_place = False  # `add` may change a stored aggregate, and keep the value in it
         self._cells: WindowedStore[Cell] = stores.windowed(spec.store, Form(_no_fields, _cell, on_demand=True))
         if isinstance(windows, TimeWindows):
@@ -59,7 +62,7 @@ class TimeWindowOperator(WindowedOperator):
         begin = timestamp - timestamp % self._granule
         opened: Opened = []
         closed: list[int] = []
-        closed_through = self.stream_time - self._span
+        closed_through = max(self.stream_time - self._span, self._closed_through)
         for start in self._windows.starts(timestamp):
             if start <= closed_through:
                 closed.append(start)
@@ -100,7 +103,10 @@ class TimeWindowOperator(WindowedOperator):
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         ident = self.env.identity.of(request.key) if request.kind in ("get", "windows") else None
+        expired_through = self._newest - self._retention
         for start, cells in list(self._cells.windows()):
+            if start <= expired_through:
+                continue
             if ident is None:
                 found = list(cells.values())
             else:
@@ -110,15 +116,22 @@ class TimeWindowOperator(WindowedOperator):
                 if each.value is not None:
                     yield StoreEntry(each.key, each.value, each.timestamp, start, start + self._size)
 
-    def _close_at(self) -> int:
-        """The stream time that closes the first window in the store."""
-        first = self._cells.first()
-        return NEVER if first is None else first + self._span
+    def _forget(self, expired_through: int) -> None:
+        """Remove the windows beyond the retention; they closed long ago."""
+        while (first := self._cells.first()) is not None and first <= expired_through:
+            start, cells = self._cells.take_first()
+            if self._log.on:
+                for ident, cell in cells.items():
+                    self._log.leave(cell_key(ident, start), cell)
+
+    def _unclosed(self) -> Iterable[tuple[int, MutableMapping[Ident, Cell]]]:
+        """The windows that a later row may still change, perhaps others as well."""
+        return self._cells.windows()
 
     def _flushed_until(self) -> int:
         if self._span == FOREVER or not self._finals:
             return NO_TIME
-        return max((start + self._span for start, cells in self._cells.windows() if cells), default=NO_TIME)
+        return max((start + self._span for start, cells in self._unclosed() if cells), default=NO_TIME)
 
     def _entries(self) -> Iterator[tuple[bytes, list[Any]]]:
         for (start, ident), cell in self._log.touched():
