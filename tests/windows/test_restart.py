@@ -150,7 +150,7 @@ def restore(changes: list[Change], factory: TaskFactory | None = None) -> None:
 def test_E_5_a_changelog_of_another_application_partition_or_partition_count_is_refused() -> None:
     restore(_written())
     for identity, message in [
-        ({"application": "other"}, "application 'other', this task has 'app'"),
+        ({"application": "other"}, "group 'other', this task has 'app'"),
         ({"partition": 2}, "partition 2, this task has 0"),
         ({"partitions": 6}, "partition count 6, this task has 1"),
     ]:
