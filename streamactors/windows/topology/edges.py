@@ -13,6 +13,7 @@ from streamactors.windows.operators.record_steps import as_record
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record, WindowedRecord
 from streamactors.windows.topology.queues import InternalQueues
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 _RECORDS: Final = {Record}
 
@@ -75,17 +76,23 @@ class TaskEntrance(Operator):
 
 
 class Exit(Operator):
-    """The last operator before a topic."""
+    """The last operator before a topic. `shared`: other steps may still change the values of rows, so the topic gets copies; rows
+    become bytes only after the chunk."""
 
-    def __init__(self, node: str, env: TaskEnvironment, topic: str, outbox: Outbox, *, comes_back: bool) -> None:
+    def __init__(
+        self, node: str, env: TaskEnvironment, topic: str, outbox: Outbox, *, comes_back: bool, shared: bool
+    ) -> None:
         super().__init__(node, env)
         self._topic = topic
         self._outbox = outbox
+        self._shared = shared
         self._comes_back = comes_back  # the topic is an input of the same topology
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         topic, outbox = self._topic, self._outbox
         leaving = outbox.rows
+        if self._shared:
+            rows = [_own(row) for row in rows]
         for row in rows:  # mostly one row: a loop costs less than a list comprehension
             leaving.append(new_output((topic, row)))
         if self._comes_back and outbox.queues is not None:
@@ -93,16 +100,25 @@ class Exit(Operator):
 
 
 class ToInternalTopic(Operator):
-    """The last operator before a repartition topic. `needs_key`: rows whose key is None are dropped; `counted`: and counted."""
+    """The last operator before a repartition topic. `needs_key`: rows whose key is None are dropped; `counted`: and counted. `shared` as in Exit."""
 
     def __init__(
-        self, node: str, env: TaskEnvironment, topic: str, outbox: Outbox, *, needs_key: bool, counted: bool
+        self,
+        node: str,
+        env: TaskEnvironment,
+        topic: str,
+        outbox: Outbox,
+        *,
+        needs_key: bool,
+        counted: bool,
+        shared: bool,
     ) -> None:
         super().__init__(node, env)
         self._topic = topic
         self._outbox = outbox
         self._needs_key = needs_key
         self._counted = counted
+        self._shared = shared
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         if self._needs_key:
@@ -115,4 +131,11 @@ class ToInternalTopic(Operator):
             queues.add(self._topic, rows)
         else:
             topic = self._topic
+            if self._shared:
+                rows = [_own(row) for row in rows]
             self._outbox.rows.extend([new_output((topic, row)) for row in rows])
+
+
+def _own(row: Any) -> Any:
+    """Return a row whose value nobody else can change."""
+    return row if type(row.value) in IMMUTABLE else row.replace(value=snapshot(row.value))

@@ -33,12 +33,27 @@ class Node(ABC):
     keeps_time: bool = False
     goes_round: bool = False
     shown_as: Node | None = None
+    keeps_rows: bool = False
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.children: list[Node] = []
         self.parents: list[Node] = []
         self.reads: list[Node] = []
+
+    @property
+    def shares_values(self) -> bool:
+        """Whether another step may still change the values of this node's rows: some step above has other children, or is a processor, which may
+        keep what it forwards."""
+        above, seen = list(self.parents), set[Node]()
+        while above:
+            node = above.pop()
+            if len(node.children) > 1 or node.keeps_rows:
+                return True
+            if node not in seen:
+                seen.add(node)
+                above += node.parents
+        return False
 
     @abstractmethod
     def operator(self, build: Build) -> Operator:

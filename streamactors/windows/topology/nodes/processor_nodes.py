@@ -37,6 +37,7 @@ class ProcessorNode(Node):
     """process, process_values and keyed. `tables`: the tables whose stores the processor reads, by name."""
 
     by_row = True
+    keeps_rows = True
     keeps_time = True
 
     def __init__(self, definition: ProcessorDefinition, topology: Topology) -> None:

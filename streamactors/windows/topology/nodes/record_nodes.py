@@ -75,7 +75,7 @@ class SinkNode(Node):
 
     def operator(self, build: Build) -> Operator:
         comes_back = self.topic in build.topology.sources
-        return Exit(self.name, build.env, self.topic, build.outbox, comes_back=comes_back)
+        return Exit(self.name, build.env, self.topic, build.outbox, comes_back=comes_back, shared=self.shares_values)
 
 
 class RepartitionNode(Node):
@@ -91,5 +91,11 @@ class RepartitionNode(Node):
 
     def operator(self, build: Build) -> Operator:
         return ToInternalTopic(
-            self.name, build.env, self.topic, build.outbox, needs_key=self.needs_key, counted=self.counted
+            self.name,
+            build.env,
+            self.topic,
+            build.outbox,
+            needs_key=self.needs_key,
+            counted=self.counted,
+            shared=self.shares_values,
         )
