@@ -57,6 +57,8 @@ class Logic:
     keep_going: bool = False
     """True keeps the stage alive after all its ports have closed, until complete_stage or fail_stage."""
     passes_marks: bool = False
+    one_result_each: bool = False
+    """True for a flow that pushes one result for each element, in order and at once, from some element on."""
     stopped: bool = False
     inside: bool = False
     """True for a stage of a graph that another stage runs inside itself."""

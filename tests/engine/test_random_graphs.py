@@ -12,7 +12,7 @@ from streamactors.actors.system import ActorSystem
 from streamactors.engine.blueprint.modules import AsyncBoundary, Attributed, Attributes, StageModule, Wired
 from streamactors.engine.island.materializer import materialize
 from streamactors.engine.island.run import runs_of
-from streamactors.stages.junctions.fan_out import AlsoTo
+from streamactors.stages.junctions.sides_first import AlsoTo
 from streamactors.stages.sinks.foreach import Foreach
 from tests.actors.eventually import eventually
 from tests.engine.graphs import Collect, Graph, chain, graphs

@@ -27,7 +27,8 @@ from streamactors.stages.checks import function, is_coroutine_function, plain_fu
 from streamactors.stages.errors.recovering import MapError
 from streamactors.stages.fold.grouping import Grouped, Sliding
 from streamactors.stages.junctions.fan_in import Merge
-from streamactors.stages.junctions.fan_out import AlsoTo, DivertTo, Partition, WireTap
+from streamactors.stages.junctions.fan_out import Partition, WireTap
+from streamactors.stages.junctions.sides_first import AlsoTo, DivertTo
 from streamactors.stages.junctions.zipping import Unzip, ZipN
 from streamactors.stages.rate.throttle import Throttle
 from streamactors.stages.transform.expanding import MapConcat

@@ -27,7 +27,7 @@ from streamactors.stages.errors.recovering import (
     RecoverWithRetries,
     failures,
 )
-from streamactors.stages.junctions.fan_out import DivertTo
+from streamactors.stages.junctions.sides_first import DivertTo
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Sink, Source

@@ -1055,7 +1055,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def also_to(self, *sinks: Sink[Out, Any]) -> Source[Out, Mat]:
         """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
 
-        Emits when: downstream and all sinks have demand.   Backpressures when: downstream or any sink does.
+        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
+        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
         Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
         Fails when: upstream or any sink fails.
         """
@@ -1066,6 +1067,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Source[Out, Mat]:
         """Send the elements for which `when` is true to `sink` instead of downstream.
 
+        Downstream gets an element when the sink has taken the diverted elements before it.
         Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
         Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
         Fails when: upstream or the sink fails.
@@ -1076,6 +1078,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
     def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Source[Out, Mat]:
         """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
+
+        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
 
         Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
         Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
@@ -3142,7 +3146,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     def also_to(self, *sinks: Sink[Out, Any]) -> Flow[In, Out, Mat]:
         """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
 
-        Emits when: downstream and all sinks have demand.   Backpressures when: downstream or any sink does.
+        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
+        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
         Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
         Fails when: upstream or any sink fails.
         """
@@ -3165,6 +3170,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Flow[In, Out, Mat]:
         """Send the elements for which `when` is true to `sink` instead of downstream.
 
+        Downstream gets an element when the sink has taken the diverted elements before it.
         Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
         Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
         Fails when: upstream or the sink fails.
@@ -3185,6 +3191,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Flow[In, Out, Mat]:
         """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
+
+        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
 
         Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
         Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
@@ -4834,7 +4842,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     def also_to(self, *sinks: Sink[Out, Any]) -> SubFlow[Out, Mat]:
         """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
 
-        Emits when: downstream and all sinks have demand.   Backpressures when: downstream or any sink does.
+        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
+        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
         Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
         Fails when: upstream or any sink fails.
         """
@@ -4845,6 +4854,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
         """Send the elements for which `when` is true to `sink` instead of downstream.
 
+        Downstream gets an element when the sink has taken the diverted elements before it.
         Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
         Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
         Fails when: upstream or the sink fails.
@@ -4855,6 +4865,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
     def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> SubFlow[Out, Mat]:
         """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
+
+        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
 
         Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
         Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.

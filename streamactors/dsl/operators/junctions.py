@@ -11,8 +11,9 @@ from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U, V
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.stages.checks import plain_function
 from streamactors.stages.junctions.fan_in import Concat, Interleave, Merge, MergePreferred, OrElse
-from streamactors.stages.junctions.fan_out import AlsoTo, DivertTo, Partition, WireTap
+from streamactors.stages.junctions.fan_out import Partition, WireTap
 from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
+from streamactors.stages.junctions.sides_first import AlsoTo, DivertTo
 from streamactors.stages.junctions.zipping import ZipLatest, ZipN, ZipWith
 from streamactors.stages.sinks.foreach import Foreach
 
@@ -196,7 +197,8 @@ class JunctionOps(Ops[Out, Mat]):
     def also_to(self, *sinks: Sink[Out, Any]) -> Ops[Out, Mat]:
         """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
 
-        Emits when: downstream and all sinks have demand.   Backpressures when: downstream or any sink does.
+        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
+        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
         Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
         Fails when: upstream or any sink fails.
         """
@@ -213,6 +215,7 @@ class JunctionOps(Ops[Out, Mat]):
     def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Ops[Out, Mat]:
         """Send the elements for which `when` is true to `sink` instead of downstream.
 
+        Downstream gets an element when the sink has taken the diverted elements before it.
         Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
         Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
         Fails when: upstream or the sink fails.
@@ -226,7 +229,10 @@ class JunctionOps(Ops[Out, Mat]):
         return self._fan_out(DivertTo(when), sink, combine=combine)
 
     def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Ops[Out, Mat]:
-        """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream."""
+        """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
+
+        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
+        """
         return self._fan_out(WireTap(), _tap_sink(sink))
 
     def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out, M3]:

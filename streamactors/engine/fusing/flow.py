@@ -35,17 +35,19 @@ class FusedFlow(GraphStage):
         return FusedFlow, (self.ops, self.handling, self.attributes)  # the loop is generated anew
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        return _FusedFlowLogic(self._loop, self._maps_only, attributes.max_chunk), NOT_USED
+        never_drops = self._maps_only and all(op.attributes.decider is None for op in self.ops)
+        return _FusedFlowLogic(self._loop, self._maps_only, never_drops, attributes.max_chunk), NOT_USED
 
 
 class _FusedFlowLogic(FlowLogic):
     passes_marks = True
     _warned = False
 
-    def __init__(self, loop: FusedLoop, maps_only: bool, max_chunk: int | None) -> None:
+    def __init__(self, loop: FusedLoop, maps_only: bool, one_result_each: bool, max_chunk: int | None) -> None:
         self._run = loop
         self._state = loop.fresh()
         self._maps_only = maps_only
+        self.one_result_each = one_result_each
         self._max_chunk = max_chunk
         self._zeros: list[Any] = []
 

@@ -42,6 +42,8 @@ class RunningStage(Protocol):
     inlets: list[Connection]
     outlets: list[Connection]
     name: str
+    one_result_each: bool
+    failure: BaseException | None
     stopped: bool
     keep_going: bool
     busy_ticks: int
@@ -95,6 +97,7 @@ class Connection:
         "queued",
         "ready",
         "terminal",
+        "untaken",
         "wanting",
     )
 
@@ -115,6 +118,7 @@ class Connection:
         self.cause: BaseException | None = None  # why it was cancelled
         self.keeps_left = False  # `keep_left` was called
         self.left: list[Any] = []  # what the consumer left when it cancelled
+        self.untaken = 0  # elements in the queue when it was cancelled
         self.elements = 0
         self.chunks = 0
         self.producer: RunningStage
@@ -315,6 +319,7 @@ class Connection:
         if self.keeps_left:
             self.left = list(items)
         items.clear()
+        self.untaken = self.ready
         self.ready = self.asked = 0
         self.cause = cause
         self.wanting = self.held = False

@@ -16,7 +16,7 @@ from streamactors.kafka.between.repartition import RepartitionRun
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.spark.shipping.chain import Diverted
 from streamactors.stages.control.kill_switch import KillSwitchStage
-from streamactors.stages.junctions.fan_out import DivertTo
+from streamactors.stages.junctions.sides_first import DivertTo
 from streamactors.stages.transform.mapping import Filter
 from streamactors.stages.watching.observing import WatchTermination
 from streamactors.windows.stage.stage import WindowStage

@@ -54,6 +54,11 @@ class MarkedQueue:
         self.size -= len(chunk)
         return chunk
 
+    def put_back(self, rest: list[Any]) -> None:
+        """Give back the last elements of the chunk that was taken last."""
+        self._items.appendleft(rest)
+        self.size += len(rest)
+
     def marks_in_front(self) -> list[Mark]:
         """Remove the marks before the first element and return them."""
         items = self._items

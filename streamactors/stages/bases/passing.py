@@ -23,6 +23,7 @@ class PassingLogic(FlowLogic):
     """Holds no elements, so marks pass at once."""
 
     passes_marks = True
+    one_result_each = True
 
     def on_push(self, in_: Connection) -> None:
         out = self.out

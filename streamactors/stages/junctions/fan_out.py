@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CoroutineType
 from typing import Any
 
-from streamactors.engine.coroutine_results import coroutine_refused
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import Logic, logic_of
@@ -25,11 +23,9 @@ class FanOutLogic(Logic):
     """Base of junctions with the inlet `self.in_` and several outlets, some of which may have cancelled.
 
     Completion must not overtake a failure that is on its way up from an output, or the result would depend on where chunks are cut.
-    A fan-out with sides completes when its side sinks have ended; one that only cancels eagerly waits until its island is idle."""
+    A fan-out that cancels eagerly waits until its island is idle; one with side sinks (sides_first.py), until these have ended."""
 
     passes_marks = True
-    _sides_left = 0  # side sinks that have not ended
-    _side_failure: BaseException | None = None
 
     def bind(self) -> None:
         """Called when the connections are known."""
@@ -49,24 +45,8 @@ class FanOutLogic(Logic):
     def after_cancel(self) -> None:
         """An output has cancelled; the others stay."""
 
-    def follow_sides(self, sinks: list[Logic]) -> None:
-        self._sides_left = len(sinks)
-        ended = self.async_callback(self._side_ended).invoke
-        for sink in sinks:
-            sink.when_stopped = ended
-
-    def _side_ended(self, failure: BaseException | None) -> None:
-        self._sides_left -= 1
-        self._side_failure = self._side_failure or failure
-        if self.in_.finished:
-            self._complete_behind_sides()
-
     def on_complete(self, in_: Connection) -> None:
-        if self.stage.has_sides:
-            for side in self.outlets[1:]:
-                side.complete()
-            self._complete_behind_sides()
-        elif self._eager_cancel and len(self.live) > 1:
+        if self._eager_cancel and len(self.live) > 1:
             self.call_when_idle(self.complete_stage)
             self.schedule_once("last words", LAST_WORDS_MS)
         else:
@@ -74,12 +54,6 @@ class FanOutLogic(Logic):
 
     def on_timer(self, key: object) -> None:
         self.complete_stage()
-
-    def _complete_behind_sides(self) -> None:
-        if self._side_failure is not None:
-            self.cancel_stage(self._side_failure)
-        elif not self._sides_left:
-            self.complete_stage()
 
 
 class Broadcast(Junction[Element, Element]):
@@ -97,15 +71,6 @@ class Broadcast(Junction[Element, Element]):
         self.shape = fan_out(outputs)
         self.eager_cancel = eager_cancel
         self.ends_with_inputs = not eager_cancel
-
-
-class AlsoTo(Broadcast):
-    """A broadcast to the stream (output 0) and to side sinks."""
-
-    has_sides = True
-
-    def __init__(self, sides: int) -> None:
-        super().__init__(1 + sides, eager_cancel=True)
 
 
 @logic_of(Broadcast)
@@ -234,23 +199,6 @@ class Partition(Junction[Element, Element]):
         self.fn = plain_function("Partition", partitioner)
         self.eager_cancel = eager_cancel
         self.ends_with_inputs = not eager_cancel
-
-
-class DivertTo(Partition):
-    """A partition into the stream (output 0) and a side sink, which gets the elements for which `when` is true."""
-
-    has_sides = True
-
-    def __init__(self, when: Callable[[Any], Any]) -> None:
-        plain_function("divert_to", when)
-
-        def side(element: Any) -> int:
-            answer = when(element)
-            if type(answer) is CoroutineType:
-                raise coroutine_refused(answer, "divert_to")
-            return 1 if answer else 0
-
-        super().__init__(2, side, eager_cancel=True)
 
 
 @logic_of(Partition)

@@ -34,6 +34,7 @@ class Take(Stage[In, In]):
 @logic_of(Take)
 class _TakeLogic(FlowLogic):
     passes_marks = True
+    one_result_each = True
 
     def __init__(self, stage: Take[Any]) -> None:
         self._left = stage.n
@@ -82,6 +83,7 @@ class Drop(Stage[In, In]):
 @logic_of(Drop)
 class _DropLogic(FlowLogic):
     passes_marks = True
+    one_result_each = True
 
     def __init__(self, stage: Drop[Any]) -> None:
         self._left = stage.n

@@ -54,6 +54,10 @@ class TakeUntil(Stage[In, In]):
 
 @logic_of(TakeWhile, TakeUntil)
 class _TakeWhileLogic(ElementwiseLogic):
+    def on_start(self) -> None:
+        super().on_start()
+        self.one_result_each = self.attributes.decider is None
+
     def loop(self, feed: Iterator[Any], out: list[Any], stop: list[int]) -> None:
         fn = self.fn
         going_on = self.stage.going_on

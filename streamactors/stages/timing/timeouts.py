@@ -148,6 +148,7 @@ class KeepAlive(Stage[In, Out]):
 
 @logic_of(KeepAlive)
 class _KeepAliveLogic(PassingLogic):
+    one_result_each = False
     stage: KeepAlive[Any, Any]
 
     def on_start(self) -> None:
