@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER
@@ -29,6 +30,9 @@ def possible_leaders(node: Node) -> Brokers:
     return {each: broker for each, broker in brokers.items() if each not in lost} if lost else brokers
 
 
+NO_EPOCH: Final = -1
+
+
 def leader_to_ask(node: Node, topic: str, partition: PartitionRecord) -> int:
     """Return the broker to which clients of a partition are sent: its leader. NO_LEADER if it has none.
 
@@ -52,9 +56,11 @@ def may_lack_lease(node: Node) -> bool:
 def partition_view(
     brokers: Brokers, partition: PartitionRecord, listener: str, leader: int | None = None
 ) -> PartitionMetadata:
-    """Return a partition, with its leader or another broker in its place (see `leader_to_ask`). A leader that is not among the brokers, or has no address
+    """Return a partition, with its leader or another broker in its place (see `leader_to_ask`). The epoch of another broker is not known: with this one's a
+    broker that leads already would refuse the client as one of the past. A leader that is not among the brokers, or has no address
     on this listener, is left out, with an error."""
     leader, code = partition.leader if leader is None else leader, ErrorCode.NONE
+    epoch = partition.leader_epoch if leader == partition.leader else NO_EPOCH
     registration = brokers.get(leader)
     if registration is None:
         leader, code = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
@@ -64,7 +70,7 @@ def partition_view(
         code,
         partition.partition,
         leader,
-        partition.leader_epoch,
+        epoch,
         partition.replicas,
         partition.isr,
         tuple([broker for broker in partition.replicas if _is_offline(brokers, partition, broker)]),

@@ -190,6 +190,8 @@ def test_every_served_version_can_be_decoded(broker: LiveBroker) -> None:
     from streamactors.broker.protocol.schema import known_versions
 
     for key, low, high in broker.broker.routes.ranges:
+        if key == 93:
+            continue  # refused without being decoded: kio has no schema of it
         known_low, known_high = known_versions(key)
         assert high <= known_high
         assert low >= (0 if key == 0 else known_low)

@@ -48,8 +48,13 @@ def end_at(cluster: Cluster, node: int, topic: str) -> int | ErrorCode:
 
 
 def leader_at(cluster: Cluster, node: int, topic: str) -> int:
+    return leader_and_epoch_at(cluster, node, topic)[0]
+
+
+def leader_and_epoch_at(cluster: Cluster, node: int, topic: str) -> tuple[int, int]:
     asked = {"topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False}
-    return int(call(address(cluster, node), (3, 12), asked).topics[0].partitions[0].leader_id)
+    found = call(address(cluster, node), (3, 12), asked).topics[0].partitions[0]
+    return int(found.leader_id), int(found.leader_epoch)
 
 
 def write(servers: str, topic: str, count: int) -> None:
@@ -79,7 +84,10 @@ def test_a_leader_that_is_cut_off_speaks_no_more_and_the_next_one_does(three: Cl
         produced = call(at, (0, 8), produce_body(records, "cut", acks=acks))
         assert produced.responses[0].partition_responses[0].error_code == REFUSED
     # librdkafka asks only brokers that it is connected to: it asked node 1 for the leader until the network was whole again
-    assert leader_at(three, 1, "cut") in (2, 3)
+    leader, epoch = leader_and_epoch_at(three, 1, "cut")
+    assert leader in (2, 3)
+    # with the epoch of node 1 the next leader refused an admin client as one of the past: FENCED_LEADER_EPOCH
+    assert epoch == -1
     epoch_end = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
     ended = call(at, (23, 2), {"topics": [{"topic": "cut", "partitions": [epoch_end]}]})
     assert ended.topics[0].partitions[0].error_code == REFUSED
