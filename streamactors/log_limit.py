@@ -5,7 +5,7 @@ decides how often something happens:
 
     log_limited(_log, logging.WARNING, (stage, kind), "skipped: %s", error)
 
-A cause names what a reader would call the same fault: never the element, the port or the time. What was left out is logged with the
+A cause is a message and what belongs to it: it names what a reader would call the same fault: never the element, the port or the time. What was left out is logged with the
 next line of the cause, or when the process ends. At most MOST_CAUSES are remembered."""
 
 from __future__ import annotations
@@ -20,6 +20,14 @@ from typing import Any, Final
 MOST_CAUSES: Final = 1_000
 EVERY_S: Final = 1.0
 LEFT_OUT: Final = " (%d more since the last line)"
+
+
+_DIGITS: Final = str.maketrans("", "", "0123456789")
+
+
+def alike(text: object) -> str:
+    """Return the start of a text without its digits, for a cause: errors that differ in numbers only are one."""
+    return str(text)[:200].translate(_DIGITS)
 
 
 class _Logged:
@@ -54,7 +62,7 @@ class LogLimit:
         """Log the message unless its cause was logged within the last `every_s` seconds; then count it."""
         if not logger.isEnabledFor(level):
             return
-        key = (logger.name, cause)
+        key = (logger.name, message, cause)
         left_out = self.admit(key)
         if left_out is None:
             return

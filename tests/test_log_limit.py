@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from streamactors import log_limit
-from streamactors.log_limit import LogLimit
+from streamactors.log_limit import LogLimit, alike
 
 _log = logging.getLogger("streamactors.limited")
 
@@ -52,11 +52,21 @@ def test_a_cause_is_logged_at_once_and_again_after_a_second_with_the_number_left
     assert caplog.messages[2:] == ["element 12 (1 more since the last line)", "element 13"]
 
 
+def test_another_message_of_the_same_thing_is_logged_at_once(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
+    limit.log(_log, logging.WARNING, "child", "%s failed; trying once more", "child")
+    limit.log(_log, logging.WARNING, "child", "%s failed again", "child")
+    assert caplog.messages == ["child failed; trying once more", "child failed again"]
+
+
 def test_other_causes_and_other_loggers_are_logged_at_once(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:
     for logger in (_log, logging.getLogger("streamactors.other")):
         for cause in ("a", "b", "a"):
             limit.log(logger, logging.WARNING, cause, cause)
     assert caplog.messages == ["a", "b", "a", "b"]
+
+
+def test_errors_that_differ_in_numbers_only_are_alike() -> None:
+    assert alike(ValueError("at 49 of 50")) == alike(ValueError("at 7 of 8")) != alike(ValueError("in 7 of 8"))
 
 
 def test_the_rest_is_logged_once(limit: LogLimit, caplog: pytest.LogCaptureFixture) -> None:

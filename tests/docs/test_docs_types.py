@@ -111,6 +111,7 @@ def test_pages_and_examples_pass_pyright(modules: Path) -> None:
     (modules / "pyrightconfig.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable]
     done = subprocess.run(command, cwd=modules, capture_output=True, text=True)
+    assert done.returncode == 1  # `wrong` has errors
     errors: dict[str, dict[int, str]] = {}
     for found in json.loads(done.stdout)["generalDiagnostics"]:
         if found["severity"] == "error":
@@ -131,6 +132,7 @@ def test_the_readme_the_tutorial_and_the_examples_pass_mypy_strict(modules: Path
     command += ["--cache-dir", str(ROOT / ".mypy_cache"), "--no-error-summary", "--hide-error-context"]
     environment = {**os.environ, "MYPYPATH": str(ROOT)}
     done = subprocess.run([*command, *names], cwd=modules, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1, done.stdout + done.stderr  # `wrong` has errors
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]
     wrong = {int(line.split(":")[1]) for line in errors if line.startswith("wrong.py")}
     assert wrong == lines_that_are_wrong(), done.stdout + done.stderr

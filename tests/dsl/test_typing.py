@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
@@ -24,6 +26,7 @@ def test_types_are_what_the_assertions_say():
     assert mypy(HERE / "typed.py") == ""
 
 
+@pytest.mark.expects_exit_code(1)
 def test_mistakes_are_seen():
     found = mypy(HERE / "mistyped.py")
     for line, text in enumerate((HERE / "mistyped.py").read_text().splitlines(), 1):

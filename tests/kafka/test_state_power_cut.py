@@ -71,6 +71,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.expects_exit_code(-9)
 def test_a_state_folder_opens_after_a_power_cut_with_a_prefix_of_its_batches(library, tmp_path):
     # state.json was written and renamed without fsync: after the cut it was there without content, and the folder was refused as damaged.
     import os

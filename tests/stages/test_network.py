@@ -229,7 +229,7 @@ def test_a_server_without_a_descriptor_left_says_so_and_goes_on(monkeypatch, cap
     assert left == []
     assert [record.getMessage() for record in caplog.records if SAID in record.getMessage()] == [
         f"server on 127.0.0.1:{binding.address[1]}: {SAID} (ulimit -n)"
-    ] * 2
+    ]  # the second one is within the same second
 
 
 def test_a_connection_that_times_out_later_on_is_no_connection_that_was_never_there():

@@ -52,6 +52,7 @@ def _flow(kind, fails):
     }[kind]
 
 
+@pytest.mark.expects_log("retry runs one element at a time", again=True)
 @given(
     plan=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=10),
     attempts=st.integers(1, 4),

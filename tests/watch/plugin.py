@@ -19,7 +19,10 @@ from tests.watch.closings import ClosingWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import ProcessWatch
 
-LOGS_IN = ("tests/actors/", "tests/engine/", "tests/dsl/", "tests/broker/network/", "tests/watch/", "test_faulty.py")
+LOGS_IN = (
+    *("tests/actors/", "tests/engine/", "tests/dsl/", "tests/stages/", "tests/windows/", "tests/broker/network/"),
+    *("tests/testing/", "tests/watch/", "test_faulty.py"),
+)
 SLOW = ("slow", "compat", "differential")
 """Rooms whose fast tests say what they expect to be logged; the list only grows. All else is watched everywhere."""
 

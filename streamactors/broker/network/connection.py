@@ -16,7 +16,7 @@ from streamactors.broker.network.listener import Listener, address
 from streamactors.broker.network.output import Part
 from streamactors.broker.security.login import Login
 from streamactors.broker.security.rights import ANONYMOUS
-from streamactors.log_limit import log_limited
+from streamactors.log_limit import alike, log_limited
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -35,7 +35,6 @@ class Mute:
     CLOSING: Final = 64  # close after the answers to the requests in service
 
 
-_WITHOUT_DIGITS: Final = str.maketrans("", "", "0123456789")
 _CLOSED_BY_PEER: Final = (7, 8)  # TCP_CLOSE, TCP_CLOSE_WAIT
 
 
@@ -221,8 +220,8 @@ class Connection:
         self.processor.has_output(self)
 
     def _log_end(self, reason: str) -> None:
-        kind = reason.translate(_WITHOUT_DIGITS)
-        log_limited(_log, logging.WARNING, (self.host, kind), "connection of %s closed: %.500s", self.peer, reason)
+        cause = (self.host, alike(reason))
+        log_limited(_log, logging.WARNING, cause, "connection of %s closed: %.500s", self.peer, reason)
 
     def close(self, reason: str) -> None:
         """Close the connection and drop the answers to its requests. Log one line if there is a reason."""

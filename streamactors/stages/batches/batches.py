@@ -15,7 +15,7 @@ from streamactors.engine.marks.marks import Mark
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
-from streamactors.log_limit import log_limited
+from streamactors.log_limit import alike, log_limited
 from streamactors.stages.asynchronous.calls import Call, Calls
 from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import function, is_coroutine_function, positive, span_ms
@@ -184,7 +184,7 @@ class BatchesLogic(SinkLogic):
             if allowed and (retry.restart_on is None or retry.restart_on(error)):
                 delay_ms = retry.delay_ms(batch.attempts - 1)
                 log_limited(
-                    _log, logging.WARNING, (self.name, str(error)[:200]),
+                    _log, logging.WARNING, (self.name, alike(error)),
                     "%s: writing %d elements failed (attempt %d): %s: %s; again in %.0f ms",
                     self.name, len(batch.elements), batch.attempts, type(error).__name__, error, delay_ms,
                 )  # fmt: skip

@@ -18,7 +18,7 @@ from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EndOfInput, Mark
 from streamactors.errors import BuildError
-from streamactors.log_limit import log_limited
+from streamactors.log_limit import alike, log_limited
 from streamactors.stages.control.restart_settings import NoMoreRestarts, RestartSettings
 
 log = logging.getLogger("streamactors.stages.restart")
@@ -111,7 +111,7 @@ class RestartLogic(Logic):
         log_limited(
             log,
             logging.DEBUG if error is None else logging.WARNING,
-            (self.name, str(error)[:200]),
+            (self.name, alike(error)),
             "%s: %s, restart %d in %.0f ms",
             self.name,
             "ended" if error is None else f"failed with {type(error).__name__}: {error}",

@@ -170,6 +170,7 @@ def test_a_child_never_outlives_its_parent(number: signal.Signals) -> None:
     parent.stdout.close()
 
 
+@pytest.mark.expects_exit_code(1, 2)
 @pytest.mark.parametrize("said", [None, {"listen": ["127.0.0.1:0"]}, {"listen": ["nowhere"]}])
 def test_a_child_whose_parent_ends_during_the_start_ends_silently(
     said: dict[str, object] | None, tmp_path: Path

@@ -146,6 +146,7 @@ def test_a_crash_is_noticed_and_recovered_from(start: Callable[..., LogManager])
     assert (log.end_offset, log.recovery_point) == (4, 4)
 
 
+@pytest.mark.expects_exit_code(1)
 def test_a_folder_in_use_is_refused_within_a_process_and_between_processes(
     start: Callable[..., LogManager], tmp_path: Path
 ) -> None:

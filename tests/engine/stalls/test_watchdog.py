@@ -187,6 +187,7 @@ def test_bad_arguments_are_refused(system):
         Watchdog(system, 0)
 
 
+@pytest.mark.expects_exit_code(1)
 def test_a_test_that_times_out_shows_what_its_streams_wait_for(tmp_path):
     (tmp_path / "test_slow.py").write_text(
         "from streamactors import Sink, Source\n"
