@@ -34,6 +34,7 @@ class Doors:
         self.acls = None if acls is None else [each.as_words() for each in acls]
         self.protocol = ("SASL_" if users else "") + ("SSL" if tls else "PLAINTEXT")
         self._owner_password = secrets.token_urlsafe(24)
+        self._owner_mechanism = "PLAIN"
         self._folder: Path | None = make_certificates() if tls else None
         # at the latest with this process: the folder has the broker's key
         self._removal = weakref.finalize(self, _remove, os.getpid(), self._folder)
@@ -74,7 +75,11 @@ class Doors:
             merged["super.users"] = f"{others};User:{OWNER}" if others else f"User:{OWNER}"
         mechanisms = [each.strip() for each in str(merged["sasl.enabled.mechanisms"]).split(",") if each.strip()]
         if "PLAIN" not in mechanisms:
-            merged["sasl.enabled.mechanisms"] = ",".join([*mechanisms, "PLAIN"])
+            scram = [each for each in MECHANISMS[:2] if each in mechanisms]
+            if scram and "sasl.mechanism.inter.broker.protocol" not in merged:
+                self._owner_mechanism = scram[0]
+            else:  # the nodes log in to each other by PLAIN
+                merged["sasl.enabled.mechanisms"] = ",".join([*mechanisms, "PLAIN"])
         return merged
 
     def between_nodes(self) -> dict[str, str]:
@@ -96,9 +101,10 @@ class Doors:
 
     def add_scram(self) -> list[str]:
         """Return the first credentials, in the form of `--add-scram`."""
+        owner = {} if self._owner_mechanism == "PLAIN" else {OWNER: self._owner_password}
         return [
             f'{mechanism}=[name="{name}",password="{password}"]'
-            for name, password in self.users.items()
+            for name, password in {**self.users, **owner}.items()
             for mechanism in MECHANISMS[:2]
         ]
 
@@ -109,7 +115,7 @@ class Doors:
     def owner(self) -> Door:
         """Return how the Cluster object itself comes in."""
         authority = None if self.authority is None else str(self.authority)
-        return Door(authority, "PLAIN", OWNER, self._owner_password) if self.users else Door(authority)
+        return Door(authority, self._owner_mechanism, OWNER, self._owner_password) if self.users else Door(authority)
 
     def client_properties(self, user: str | None, mechanism: str) -> dict[str, str]:
         """Return the properties of a client. Raises BrokerStartError for an unknown user or mechanism."""
