@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.apis.feature_off import no_message, not_supported
+from streamactors.broker.apis.feature_off import not_supported
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
@@ -17,4 +17,4 @@ def handle(request: Request) -> Body:
     return not_supported(request)
 
 
-API: Final = Api(key=68, versions=(0, 1), authorise=anyone, handle=handle, decode=no_message)
+API: Final = Api(key=68, versions=(0, 1), authorise=anyone, handle=handle)

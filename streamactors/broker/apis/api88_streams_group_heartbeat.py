@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.apis.feature_off import OFF, no_message
+from streamactors.broker.apis.feature_off import OFF
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
@@ -17,4 +17,4 @@ def handle(_: Request) -> Body:
     return {"error_code": OFF, "status": ()}
 
 
-API: Final = Api(key=88, versions=(0, 0), authorise=anyone, handle=handle, decode=no_message)
+API: Final = Api(key=88, versions=(0, 0), authorise=anyone, handle=handle)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamactors.broker.apis.feature_off import OFF, OFF_MESSAGE, no_message
+from streamactors.broker.apis.feature_off import OFF, OFF_MESSAGE
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import anyone
@@ -17,4 +17,4 @@ def handle(request: Request) -> Body:
     return {"error_code": OFF, "error_message": OFF_MESSAGE}
 
 
-API: Final = Api(key=92, versions=(0, 0), authorise=anyone, handle=handle, decode=no_message)
+API: Final = Api(key=92, versions=(0, 0), authorise=anyone, handle=handle)

@@ -4,7 +4,7 @@ A client that finds no such API in ApiVersions may wait in silence: librdkafka w
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from streamactors.broker.apis.authorised_operations import NOT_ASKED
 from streamactors.broker.errors import ErrorCode
@@ -23,11 +23,6 @@ def not_supported(_: Request) -> Body:
 def groups_not_supported(request: Request) -> Body:
     """Return a description with an error for each group."""
     return {"groups": [{**_NO_GROUP, "group_id": each} for each in request.message.group_ids]}
-
-
-def no_message(_frame: memoryview, _position: int, _version: int) -> Any:
-    """Decode a request whose content does not matter."""
-    return None
 
 
 _NO_GROUP: Final = {"error_code": OFF, "authorized_operations": NOT_ASKED}
