@@ -187,10 +187,13 @@ def check_session(spark: Any, over_connect: str | None = BRIDGE) -> None:
         raise SparkSetupError(f"{over_connect}; use a classic session: spark_session(master=…)")
     if not isinstance(spark, SparkSession):
         raise SparkSetupError(f"a SparkSession expected, got {type(spark).__name__}; spark_session() makes one")
+    stopped = "the Spark session has been stopped; make another with spark_session()"
+    if spark.sparkContext._jsc is None:
+        raise SparkSetupError(stopped)
     if _jvm_is_gone(spark):
         raise SparkSetupError(JVM_GONE)
     if is_stopped(spark):
-        raise SparkSetupError("the Spark session has been stopped; make another with spark_session()")
+        raise SparkSetupError(stopped)
 
 
 def is_stopped(spark: Any) -> bool:

@@ -255,6 +255,7 @@ def start():
 """
 
 
+@pytest.mark.expects_exit_code(1)
 @pytest.mark.parametrize("cloudpickle", [True, False])
 @pytest.mark.parametrize("guarded", [True, False])
 def test_functions_of_the_main_program_need_a_guard_only_without_cloudpickle(tmp_path, cloudpickle, guarded):

@@ -30,6 +30,8 @@ from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import META_KEY
 from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
 
+pytestmark = pytest.mark.expects_log("late rows dropped so far", again=True)
+
 SEMANTICS = ("strict", "kafka")
 WINDOWS = {
     "tumbling": TimeWindows.of_size(5).with_grace(2),
