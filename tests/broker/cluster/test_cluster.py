@@ -233,6 +233,7 @@ def test_a_fork_of_the_process_does_not_take_the_broker_with_it(process: bool, f
 # --- what cannot be started says so, and leaves nothing behind ---
 
 
+@pytest.mark.expects_exit_code(2)
 @EITHER
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
@@ -248,6 +249,7 @@ def test_a_wrong_argument_is_one_clear_line(process: bool, arguments: dict[str, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.expects_exit_code(2)
 @EITHER
 def test_a_port_in_use_is_one_clear_line(process: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -256,6 +258,7 @@ def test_a_port_in_use_is_one_clear_line(process: bool) -> None:
             Cluster(process=process, listen=f"127.0.0.1:{port}").start()
 
 
+@pytest.mark.expects_exit_code(2)
 @EITHER
 def test_a_folder_in_use_by_another_broker_is_one_clear_line(tmp_path: Path, process: bool) -> None:
     with Cluster(data=tmp_path), pytest.raises(BrokerStartError, match=str(tmp_path)):

@@ -114,6 +114,7 @@ def test_controllers_take_none_of_the_ports_that_the_brokers_were_given(six_port
         assert cluster.bootstrap_servers == ",".join(f"{HOST}:{port}" for port in six_ports[:3])
 
 
+@pytest.mark.expects_exit_code(2)
 def test_a_cluster_that_does_not_start_gives_its_ports_back(six_ports: range) -> None:
     with pytest.raises(BrokerStartError, match=r"num\.partitions"):
         Cluster(brokers=3, config={"num.partitions": "x"}).start()

@@ -189,6 +189,7 @@ def test_a_new_controller_notices_that_a_broker_died_with_the_controller_before(
         assert cluster.leader("t", partition) in ALL - {both}
 
 
+@pytest.mark.expects_exit_code(2)
 def test_a_start_fails_with_the_error_of_the_node_that_cannot_start(tmp_path: Path) -> None:
     # A second cluster on a folder, one of whose nodes had been killed, found node 1 free and the folders of the others in use. It waited for node 1,
     # which waited for votes, and after half a minute it said only that node 1 was not ready.
