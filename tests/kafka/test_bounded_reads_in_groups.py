@@ -138,7 +138,7 @@ def test_a_marker_behind_what_the_group_has_committed_is_not_waited_for(
     producer.commit_transaction(10)
     source = Consumer.source(cooperative, Subscriptions.topics(topic))
     control, done = source.to_mat(Sink.foreach(lambda _: None), Keep.both).run(system)
-    wait_for(lambda: committed(topic) == {0: 2})
+    wait_for(lambda: committed(topic).get(0, 0) >= 2)  # 3 when the end behind the marker is committed, too
     with ActorSystem("second") as second:
         bounded = Consumer.source(cooperative, Subscriptions.topics(topic), until="end")
         assert bounded.run_with(Sink.to_list(), second).result(60) == []
