@@ -147,6 +147,9 @@ def test_a_message_may_come_again_after_a_second_and_another_message_at_once() -
         return Seen("streamactors.x", "WARNING", message, message, at_s)
 
     assert repeated([seen("a", 0.0), seen("b", 0.1), seen("a", 1.0)]) == []
+    assert repeated([seen("a", 0.4), seen("a", 1.0), seen("a", 2.0), seen("a", 3.0)]) == []  # the first was held up
+    assert len(repeated([seen("a", 0.8 * number) for number in range(5)])) == 1
+    assert len(repeated([seen("a", 0.0), seen("a", 0.4)])) == 1
     often = [seen("a", 0.0), seen("a", 0.9), seen("a", 0.95)]
     assert len(repeated(often)) == len(repeated(often, Expected(("a",)))) == 1
     assert repeated(often, Expected((), ("a",))) == []
