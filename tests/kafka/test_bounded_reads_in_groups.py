@@ -6,7 +6,9 @@ import threading
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Consumer as BareConsumer
 from confluent_kafka import Producer as BareProducer
+from confluent_kafka import TopicPartition
 
 from streamactors import ActorSystem, Keep, RestartSettings, RestartSource, Sink
 from streamactors.kafka import Consumer, Subscriptions
@@ -126,24 +128,29 @@ def test_an_instance_without_partitions_ends_when_the_group_has_committed_everyt
     control.drain_and_shutdown(done)
 
 
-def test_a_marker_behind_what_the_group_has_committed_is_not_waited_for(
+def test_a_marker_after_what_the_group_has_committed_is_not_waited_for(
     cluster, cooperative, system, topic_with, committed, wait_for
 ):
-    # A source without an end commits what is behind the last record; the marker of the transaction has the offset of the end.
+    # Other clients commit the offset after the last record that they have read. The marker of the transaction has the offset before the end.
     topic = topic_with("marker-at-the-end", [b"x"])
     producer = BareProducer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "marker-at-the-end"})
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic, b"y")
     producer.commit_transaction(10)
-    source = Consumer.source(cooperative, Subscriptions.topics(topic))
-    control, done = source.to_mat(Sink.foreach(lambda _: None), Keep.both).run(system)
-    wait_for(lambda: committed(topic).get(0, 0) >= 2)  # 3 when the end behind the marker is committed, too
-    with ActorSystem("second") as second:
+    member = BareConsumer(cooperative.client_properties() | {"enable.auto.commit": False})
+    member.subscribe([topic])
+    try:
+        assert [message.offset() for message in member.consume(2, 60)] == [0, 1]
+        member.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
         bounded = Consumer.source(cooperative, Subscriptions.topics(topic), until="end")
-        assert bounded.run_with(Sink.to_list(), second).result(60) == []
-    assert control.snapshot()["partitions"], "the partition stays with the first"
-    control.drain_and_shutdown(done)
+        done = bounded.run_with(Sink.to_list(), system)
+        wait_for(lambda: member.poll(0) is None and done.done())
+        assert done.result(0) == []
+        assert committed(topic) == {0: 2}
+        assert member.assignment() == [TopicPartition(topic, 0)], "the partition stays with the first"
+    finally:
+        member.close()
 
 
 def test_two_sources_of_one_run_do_not_wait_for_a_commit_that_comes_with_the_end_of_the_run(
