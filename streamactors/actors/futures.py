@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from streamactors.actors.waits import wait_until
 from streamactors.clock import Timeout, timeout_s
+from streamactors.log_limit import alike, log_limited
 
 T = TypeVar("T")
 
@@ -27,7 +28,8 @@ _log = logging.getLogger("streamactors.engine")
 class UnreadFailure:
     """The failure of a run until somebody reads it from a future of the run.
 
-    The futures share it. It is logged when the last of them is collected, or when the process ends."""
+    The futures share it. It is logged when the last of them is collected, or when the process ends. A program that starts a stream per request
+    gets a line a second, with the number of others like it."""
 
     __slots__ = ("__weakref__", "read", "text")
 
@@ -40,7 +42,7 @@ class UnreadFailure:
         """Log the failure unless it was read or logged before."""
         if not self.read:
             self.read = True
-            _log.error("%s", self.text)
+            log_limited(_log, logging.ERROR, alike(self.text), "%s", self.text)
 
     def __del__(self) -> None:
         self.log()

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from streamactors import log_limit
 from streamactors.actors import futures
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.futures import StreamFuture, UnreadFailure
@@ -208,3 +209,19 @@ def test_a_failure_that_somebody_still_holds_is_logged_at_the_end_of_the_process
 def test_a_failure_that_nobody_holds_is_logged_at_once(caplog: pytest.LogCaptureFixture) -> None:
     UnreadFailure("nobody has read this")
     assert caplog.messages == ["nobody has read this"]
+
+
+def test_failures_that_differ_in_numbers_only_are_one_line_a_second(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for now_s in (0.0, 1.0):
+        monkeypatch.setattr(log_limit._of_process, "_now_s", lambda now_s=now_s: now_s)
+        for port in range(100):
+            UnreadFailure(f"port {port} is taken")
+    UnreadFailure("the disk is full")
+    assert caplog.messages == [
+        "port 0 is taken",
+        "port 0 is taken (99 more since the last line)",
+        "the disk is full",
+    ]
+    log_limit.forget_causes()

@@ -10,7 +10,7 @@ from streamactors import ActorSystem, Flow, RestartFlow, RestartSettings, Restar
 from streamactors.testing import assert_all_stages_stopped
 from tests.actors.eventually import eventually
 
-pytestmark = pytest.mark.expects_log("restart_", again=True)
+pytestmark = pytest.mark.expects_log("restart_")
 
 LAW = settings(max_examples=30, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 AT_ONCE = RestartSettings(0.001, 0.001, random_factor=0)
