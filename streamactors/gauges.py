@@ -8,7 +8,7 @@ per element):
     self._held += len(chunk)
     self._gauge.reached(self._held)
 
-A level above the bound is a bug of the product. It is logged once per name, and `overfull` lists it, also after the buffer is gone.
+A level above the bound is a bug of the product, unless the gauge says otherwise with `why`. It is logged once per name, and `overfull` lists it, also after the buffer is gone.
 `live_gauges` lists the gauges of the buffers that exist. The tests of the project read both around every test. Thread-safe, but a
 gauge is written by one thread at a time."""
 
@@ -43,12 +43,13 @@ class Overfull(NamedTuple):
 class Gauge:
     """The level of one buffer. Costs a comparison per call of `reached`; it must live as long as its buffer."""
 
-    __slots__ = ("__weakref__", "bound", "highest", "level", "name", "unit")
+    __slots__ = ("__weakref__", "bound", "highest", "level", "name", "unit", "why")
 
-    def __init__(self, name: str, bound: float, unit: str = "elements") -> None:
+    def __init__(self, name: str, bound: float, unit: str = "elements", why: str = "this is a bug") -> None:
         self.name = name
         self.bound = bound
         self.unit = unit
+        self.why = why
         self.level: float = 0
         self.highest: float = 0
         with _lock:
@@ -95,4 +96,4 @@ def _exceeded(gauge: Gauge) -> None:
         if len(_overfull) >= _MOST_NAMES:
             return
         _overfull[gauge.name] = found
-    _log.warning("a buffer holds more than it may: %s; this is a bug", found)
+    _log.warning("a buffer holds more than it may: %s; %s", found, gauge.why)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,8 @@ from reactivex import operators as ops
 from reactivex.subject import Subject
 
 from streamactors import ActorSystem, BroadcastHub, Keep, MergeHub, PartitionHub, Sink, Source
+from streamactors.actors import cell
+from streamactors.actors.messages import Actor
 from streamactors.gauges import forget_overfull, live_gauges, overfull
 from tests.actors.eventually import eventually
 
@@ -81,6 +84,10 @@ def of_a_partition_hub(system: ActorSystem) -> None:
     never(source, system)
 
 
+def of_a_reader(system: ActorSystem) -> None:
+    Source.range(1_000).run_with(Sink.to_queue(MOST), system)
+
+
 BUFFERS: dict[str, tuple[Callable[[ActorSystem], None], int]] = {
     "buffer: elements that are kept": (of_a_buffer, MOST),
     "a queue: elements that were offered": (of_a_queue, MOST),
@@ -91,20 +98,44 @@ BUFFERS: dict[str, tuple[Callable[[ActorSystem], None], int]] = {
     "merge_hub: elements of its producers": (of_a_merge_hub, 3 * MOST),
     "broadcast_hub: elements that the slowest consumer has not taken": (of_a_broadcast_hub, MOST),
     "partition_hub: elements that wait for consumers": (of_a_partition_hub, MOST),
+    "to_queue: elements that wait for the receiver": (of_a_reader, MOST),
 }
 
 
 @pytest.mark.parametrize("name", sorted(BUFFERS))
 def test_a_buffer_that_nobody_empties_is_full_at_its_declared_bound(system: ActorSystem, name: str) -> None:
-    known = {id(gauge) for gauge in live_gauges()}
+    known = set(live_gauges())  # kept, so that no new gauge gets the id of one of them
     fill, bound = BUFFERS[name]
     fill(system)
 
     def levels() -> list[tuple[float, float]]:
-        return [
-            (gauge.highest, gauge.bound) for gauge in live_gauges() if gauge.name == name and id(gauge) not in known
-        ]
+        return [(gauge.highest, gauge.bound) for gauge in live_gauges() if gauge.name == name and gauge not in known]
 
     eventually(lambda: (bound, bound) in levels(), 20)
     assert levels() == [(bound, bound)]
     assert overfull() == []
+
+
+def test_the_mailbox_of_an_actor_that_is_told_too_fast_is_named_with_its_bound(
+    system: ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cell, "LARGEST_MAILBOX", 100)
+    go, done = threading.Event(), threading.Event()
+
+    class Slow(Actor):
+        def receiveMessage(self, message: Any, sender: Any) -> None:
+            if message == "wait":
+                go.wait(30)
+            if message == "end":
+                done.set()
+
+    slow = system.create_actor(Slow)
+    for message in ("wait", *range(150), "end"):
+        system.tell(slow, message)
+    go.set()
+    assert done.wait(30)
+    (mailbox,) = [each for each in overfull() if each.name.startswith("the mailbox of ")]
+    assert "Slow" in mailbox.name
+    assert (mailbox.highest, mailbox.bound) == (151, 100)
+    assert "messages, and its bound is 100; it is told faster than it works" in caplog.text
+    forget_overfull()

@@ -12,11 +12,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from streamactors.gauges import Gauge
 from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.actors")
 
 MESSAGES_PER_TURN: Final = 64
+LARGEST_MAILBOX: Final = 100_000
+"""Messages. A mailbox takes more, because a teller never waits; then its actor is told faster than it works, which is logged once."""
+
+TOLD_TOO_FAST: Final = (
+    "it is told faster than it works; ask it and wait for the answers, or put a stream with a bounded queue before it"
+)
 
 Receive = Callable[[Any], object]
 OnError = Callable[["Cell", BaseException], object]
@@ -50,7 +57,7 @@ def log_dead_letter(cell: Cell, message: Any) -> None:
 class Cell:
     """A mailbox, and a function that gets its messages one by one, in order, on one thread at a time."""
 
-    __slots__ = ("_executor", "_idle", "_token", "mailbox", "name", "on_dead_letter", "on_error", "receive")
+    __slots__ = ("_executor", "_gauge", "_idle", "_token", "mailbox", "name", "on_dead_letter", "on_error", "receive")
 
     def __init__(
         self,
@@ -66,6 +73,7 @@ class Cell:
         self.on_error = on_error
         self.on_dead_letter = on_dead_letter
         self._executor = executor
+        self._gauge: Gauge | None = None  # made when more messages wait than a turn delivers
         self._token = True
         self._idle = True
 
@@ -108,7 +116,9 @@ class Cell:
         """
         mailbox = self.mailbox
         waiting = len(mailbox)
-        for _ in range(waiting if waiting < MESSAGES_PER_TURN else MESSAGES_PER_TURN):
+        if waiting > MESSAGES_PER_TURN or self._gauge is not None:
+            waiting = self._measured(waiting)
+        for _ in range(waiting):
             message = mailbox.popleft()
             try:
                 self.receive(message)
@@ -128,6 +138,13 @@ class Cell:
             self._idle = False
             return True
         return False
+
+    def _measured(self, waiting: int) -> int:
+        """Return how many of the messages this turn delivers."""
+        if self._gauge is None:
+            self._gauge = Gauge(f"the mailbox of {self.name}", LARGEST_MAILBOX, "messages", TOLD_TOO_FAST)
+        self._gauge.reached(waiting)
+        return min(waiting, MESSAGES_PER_TURN)
 
     def __call__(self) -> None:
         """Take one turn and queue up for the next if there is one. A dispatcher's loop runs a cell this way."""

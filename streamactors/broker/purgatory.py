@@ -11,11 +11,13 @@ Source: Kafka's DelayedOperationPurgatory, without its 512 locked shards, which 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Protocol
 
 from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.clock import Clock
+from streamactors.gauges import Gauge
 
 _log = logging.getLogger("streamactors.broker.purgatory")
 
@@ -151,7 +153,8 @@ def _try(operation: DelayedOperation, key: Hashable) -> bool:
 class Purgatory:
     """The waiting operations of one kind."""
 
-    def __init__(self, name: str, alarms: Alarms, purge_interval: int = 1000) -> None:
+    def __init__(self, name: str, alarms: Alarms, purge_interval: int = 1000, most: float = math.inf) -> None:
+        """`most`: the most operations that wait at one time."""
         self.name = name
         self._alarms = alarms
         self._purge_interval = purge_interval
@@ -160,6 +163,8 @@ class Purgatory:
         self.watchers: Final[dict[Hashable, _Watchers]] = {}
         """The waiting operations by key: a change of any other key completes nothing. Read-only outside."""
         self._estimate = 0
+        bound = most + max(purge_interval, most)
+        self._gauge = Gauge(f"purgatory {name}: operations in its lists, completed ones included", bound, "operations")
         self._alarm: Timer | None = None
         self._alarm_ms = float("inf")
         self.delayed = 0
@@ -192,6 +197,7 @@ class Purgatory:
             self._set_alarm(operation.deadline_ms)
         if self._estimate - self.delayed > max(self._purge_interval, self.delayed):
             self._purge()
+        self._gauge.reached(self._estimate)
         return False
 
     def check_and_complete(self, key: Hashable) -> int:

@@ -15,6 +15,7 @@ from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.helpers import Helpers
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.cache import MetadataCache
+from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.purgatory import Purgatory
 from streamactors.clock import Clock, VirtualClock
@@ -60,12 +61,17 @@ class Runtime:
         self.clock: Clock = data_plane.clock
         self.helpers = Helpers(data_plane)
         self.metadata = MetadataCache()
-        self.produce_purgatory = Purgatory("Produce", data_plane, config.producer_purgatory_purge_interval_requests)
+        most = Limits.of(config).max_in_service
+        self.produce_purgatory = Purgatory(
+            "Produce", data_plane, config.producer_purgatory_purge_interval_requests, most
+        )
         self.client_timers: Dispatcher | RealTime = data_plane
         """Timers for clients: answers to Fetch, sessions, rebalances. They use real time, even if the broker has a virtual clock."""
         if isinstance(self.clock, VirtualClock):
             self.client_timers = RealTime(data_plane)
-        self.fetch_purgatory = Purgatory("Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests)
+        self.fetch_purgatory = Purgatory(
+            "Fetch", self.client_timers, config.fetch_purgatory_purge_interval_requests, most
+        )
         self.to_brokers = ChannelMaker(config.inter_broker_listener_name or "PLAINTEXT")
         self.to_controllers = ChannelMaker()
         self.voters: Voters | None = None  # as the metadata log names them now, with kraft.version 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Hashable
 
 from hypothesis import given, settings
@@ -68,6 +69,20 @@ class Operation(DelayedOperation):
 def _purgatory(purge_interval: int = 1000) -> tuple[Purgatory, FakeAlarms]:
     alarms = FakeAlarms()
     return Purgatory("Test", alarms, purge_interval), alarms
+
+
+def test_the_lists_hold_as_many_completed_operations_as_wait_and_no_more() -> None:
+    purgatory = Purgatory("Test", FakeAlarms(), purge_interval=3, most=4)
+    waiting = deque([Operation(100)])
+    purgatory.try_complete_else_watch(waiting[0], ["a"])
+    for most in (1, 4):
+        for _ in range(20):
+            while len(waiting) >= most:
+                waiting.popleft().force_complete()
+            waiting.append(Operation(100))
+            purgatory.try_complete_else_watch(waiting[-1], ["a"])
+    assert (purgatory._gauge.highest, purgatory._gauge.bound) == (8, 8)
+    assert purgatory.watched <= 8
 
 
 def test_an_operation_that_can_complete_is_not_watched() -> None:

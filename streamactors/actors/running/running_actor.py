@@ -65,6 +65,7 @@ class RunningActor(ThespianInterface, FailingActor):
         self.mailbox = deque()
         self.name = name
         self._executor = self.home = executor
+        self._gauge = None
         self._token = True
         self._idle = True
         self.base = base

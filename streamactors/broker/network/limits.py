@@ -12,6 +12,10 @@ from streamactors.broker.quotas.connection_rates import addresses_of
 
 _IN_FLIGHT_BYTES: Final = 512 << 20
 _RECEIVE_BYTES: Final = 256 << 20
+_BESIDE_RECORDS: Final = 1 << 20
+MOST_DESCRIPTORS: Final = 1 << 20
+SEND_ABOVE: Final = 64 << 10
+"""Bytes of answers that are gathered before they are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class Limits:
     """Requests of one connection in service. 1 means one after the other, as in Apache Kafka."""
     max_in_flight_bytes: int = _IN_FLIGHT_BYTES
     """Requests in service over all connections, without those that brokers send to each other; above it no further request is read."""
+    max_answer_bytes: int = (100 << 20) + _BESIDE_RECORDS
+    """The largest answer. Fetch has the largest ones: a first batch that is larger than fetch.max.bytes is sent whole."""
     max_receive_bytes: int = _RECEIVE_BYTES
     """Buffers of partly received requests over all connections; above it a connection waits for a buffer."""
     stalled_frame_ms: float = 60_000
@@ -42,6 +48,16 @@ class Limits:
     receive_buffer_bytes: int = -1
     backlog: int = 50
 
+    @property
+    def max_output_bytes(self) -> int:
+        """The answers of a connection whose client does not read: those that were gathered, one more, and those of its requests in service."""
+        return SEND_ABOVE + (self.max_in_flight + 1) * self.max_answer_bytes
+
+    @property
+    def max_in_service(self) -> int:
+        """Requests in service of all connections. Each connection has a descriptor, and no system has more than a million for a process."""
+        return MOST_DESCRIPTORS * self.max_in_flight
+
     @classmethod
     def of(cls, config: BrokerConfig) -> Limits:
         """Return the limits of a broker configuration."""
@@ -51,6 +67,7 @@ class Limits:
             max_request_bytes=largest,
             max_in_flight=config.max_in_flight_requests if config.pipelining else 1,
             max_in_flight_bytes=queued if queued > 0 else _IN_FLIGHT_BYTES,
+            max_answer_bytes=max(config.fetch_max_bytes, largest) + _BESIDE_RECORDS,
             max_receive_bytes=max(_RECEIVE_BYTES, 2 * largest),
             max_idle_ms=math.inf if config.connections_max_idle_ms < 0 else config.connections_max_idle_ms,
             max_connections=config.max_connections,

@@ -23,7 +23,7 @@ from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.network.buffers import BufferPool
 from streamactors.broker.network.connection import Connection, InService, Mute
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, OutOfBuffers
-from streamactors.broker.network.limits import Limits
+from streamactors.broker.network.limits import SEND_ABOVE, Limits
 from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.other_protocols import Foreigners, recognise
 from streamactors.broker.network.output import RegionTooShort
@@ -39,7 +39,6 @@ _log = logging.getLogger("streamactors.broker.network")
 Serve = Callable[[Connection, memoryview], None]
 
 _SCRATCH_BYTES: Final = 128 << 10
-_SEND_ABOVE: Final = 64 << 10
 _SENT_TOGETHER: Final = 16  # connections
 _SPARED_MS: Final = 1_000
 _SHORTEST_SWEEP_MS: Final = 100
@@ -59,6 +58,11 @@ class Processor:
         self.pool = BufferPool(limits.max_receive_bytes)
         most_received = 2 * limits.max_receive_bytes + limits.max_request_bytes + _SCRATCH_BYTES
         self._received = Gauge(f"{dispatcher.name}: partly received requests", most_received, "bytes")
+        self._unread = Gauge(
+            f"{dispatcher.name}: answers of one connection that its client has not read",
+            limits.max_output_bytes,
+            "bytes",
+        )
         self.foreigners = Foreigners(dispatcher.clock.now_ms)
         self.handshakes = TlsHandshakes(dispatcher, self.foreigners, self._serve_new)
         self._dispatcher = dispatcher
@@ -216,7 +220,7 @@ class Processor:
         try:
             while (frame := reader.next_frame()) is not None:
                 self._serve(connection, frame)
-                if connection.output.size > _SEND_ABOVE:
+                if connection.output.size > SEND_ABOVE:
                     # A client that does not read its answers makes the connection mute after one large answer.
                     self._send(connection)
                 if connection.muted or connection.closed:
@@ -373,6 +377,7 @@ class Processor:
             return 0
         sent = waiting - output.size
         if not drained:
+            self._unread.reached(output.size)
             connection.muted |= Mute.OUTPUT
             self._register(connection)
         elif connection.muted & (Mute.OUTPUT | Mute.CLOSING):

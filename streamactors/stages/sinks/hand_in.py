@@ -42,7 +42,7 @@ class HandIn(GraphStage):
             if self._used:
                 raise BuildError("a pre-materialized part can run only once, and it has been started before")
             self._used = True
-        reader: ChunkReader[Any] = ChunkReader(None)
+        reader: ChunkReader[Any] = ChunkReader(None, "pre_materialize")
         return _HandInLogic(reader, self), NOT_USED
 
     def hand_over(self, reader: ChunkReader[Any]) -> None:

@@ -41,18 +41,20 @@ class PullSink(GraphStage):
         self._buffer = None if buffer is None else positive(name, "buffer", buffer)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        reader: ChunkReader[Any] = ChunkReader(self._buffer)
+        reader: ChunkReader[Any] = ChunkReader(self._buffer, self.name)
         return PullLogic(reader), reader
 
 
 class ChunkReader(Generic[T]):
     """The reader's side. One reader at a time; any thread."""
 
-    def __init__(self, buffer: int | None) -> None:
+    def __init__(self, buffer: int | None, name: str) -> None:
         self._lock = threading.Lock()
         self._items: deque[Any] = deque()  # chunks, marks, and at the end END or an error
         self._waiter: Callable[[], None] | None = None
-        self.window = CreditWindow(buffer)
+        self.window = CreditWindow(buffer, name)
+        self._arrived = 0  # elements; counted by the stream
+        self._passed = 0  # elements with which the reader has finished; counted by the reader
         self._taken = 0  # elements of the last chunk that the reader took
         self._over = False
         self._logic: PullLogic
@@ -136,11 +138,17 @@ class ChunkReader(Generic[T]):
 
     def _account(self) -> None:
         n, self._taken = self._taken, 0
+        self._passed += n
         credits = self.window.taken(n, not self._items)
         if credits:
             self._grant.invoke(credits)
 
     # ── the stage ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _deliver_chunk(self, chunk: list[T]) -> None:
+        self._arrived += len(chunk)
+        self.window.holds(self._arrived - self._passed)
+        self._deliver(chunk)
 
     def _deliver(self, item: Any) -> None:
         with self._lock:
@@ -172,7 +180,7 @@ class PullLogic(Logic):
         chunk = in_.grab(self._credit)
         if chunk:
             self._credit -= len(chunk)
-            self._reader._deliver(chunk)
+            self._reader._deliver_chunk(chunk)
         in_.want(self._credit)
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:

@@ -76,7 +76,7 @@ class _PrefixLogic(PullLogic):
     passes_marks = False
 
     def __init__(self, stage: PrefixAndTail[Any]) -> None:
-        super().__init__(ChunkReader(None))
+        super().__init__(ChunkReader(None, "prefix_and_tail"))
         self.stage = stage
         self._window, self._credit = self._credit, 0
         self._prefix: list[Any] = []

@@ -125,6 +125,28 @@ def test_a_client_that_does_not_read_is_not_read_from(start: Callable[..., Netwo
         wait_until(lambda: not connection.muted)
 
 
+def test_the_output_for_a_client_that_does_not_read_has_a_bound(start: Callable[..., Network]) -> None:
+    answer, held = framed(bytes(1 << 20)), []
+    bounds = Limits(max_in_flight=8, max_answer_bytes=len(answer))
+
+    def service(request: FakeRequest) -> None:
+        if len(held) < 8:
+            held.append(request)
+        else:
+            request.answer(answer)
+
+    network = start(service, max_in_flight=8, max_answer_bytes=len(answer))
+    with network.client(receive_buffer=4096) as client:
+        client.send_raw(framed(b"x") * 50)
+        wait_until(lambda: len(held) == 8)
+        network.on_loop(lambda: [request.answer(answer) for request in held])
+        wait_until(lambda: network.processor._unread.level > 0)
+        for _ in range(3):
+            network.on_loop(lambda: None)  # what the answers have queued has run
+        unread = network.processor._unread
+        assert 2 * len(answer) < unread.highest <= unread.bound == bounds.max_output_bytes
+
+
 class _Region:
     def __init__(self, file: Any, position: int, length: int) -> None:
         self._file = file
