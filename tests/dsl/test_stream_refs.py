@@ -183,7 +183,7 @@ def test_a_ref_can_be_used_once():
 
 
 def test_a_text_that_is_no_ref_is_refused_and_a_repr_shows_no_token():
-    ref = sent(Source.empty(), subscription_timeout="1s")
+    ref = sent(Source.empty())
     assert ref.token.hex() not in repr(ref)
     assert SourceRef.parse(str(ref)) == ref
     assert SourceRef.parse(str(SourceRef("::1", 5, ref.token))) == SourceRef("::1", 5, ref.token)
@@ -200,6 +200,7 @@ def test_a_text_that_is_no_ref_is_refused_and_a_repr_shows_no_token():
     with pytest.raises(StreamRefError) as raised:
         SinkRef.parse(str(ref))
     assert str(ref).split("://")[1][:20] not in str(raised.value)
+    assert ref.source().run_with(Sink.to_list()).result(10) == []
 
 
 def test_a_wrong_token_is_refused_and_the_right_one_still_gets_in():

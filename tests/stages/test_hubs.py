@@ -221,6 +221,8 @@ def test_a_chunk_that_comes_while_a_consumer_takes_the_last_one_is_not_forgotten
     out.request(5)
     probe.send_next(1)
     assert out.expect_next_n(2) == [1, 2]
+    probe.send_complete()
+    out.expect_complete()
 
 
 # ── PartitionHub ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -108,6 +108,7 @@ def test_merge_prioritized_passes_what_is_there_while_the_others_are_silent(syst
     out.request(1)
     low.send_next("only")
     out.expect_next("only")
+    out.cancel()
 
 
 @pytest.mark.parametrize("priorities", [(), (0, 1), (1, "x")])

@@ -280,6 +280,7 @@ def test_without_demand_for_results_upstream_is_asked_for_a_bounded_number(syste
     assert source.pending <= 1
     sink.request(1)
     sink.expect_next(2)
+    sink.cancel()
 
 
 def test_ten_thousand_substreams_leave_nothing_behind(system):

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from streamactors import Sink, Source
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.spinning import spins
 from streamactors.gauges import Gauge
@@ -34,6 +35,14 @@ def test_spins() -> None:
 @pytest.mark.expects_log("holds more than it may")
 def test_overfills_a_buffer() -> None:
     Gauge("a queue of faulty", bound=2).reached(3)
+
+
+def test_leaves_a_stream_running() -> None:
+    Source.never().run_with(Sink.ignore())
+
+
+def test_leaves_a_stream_that_ends_by_itself() -> None:
+    Source.range(20_000).run_with(Sink.ignore())
 
 
 def test_starts_a_process_that_aborts() -> None:

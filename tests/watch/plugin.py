@@ -1,8 +1,8 @@
 """The watch around every test: what the product must never do, whatever the test is about.
 
-No loop wakes in vain; no buffer holds more than its bound; every closing ends within its limit; no process crashes or
-fails unnoticed; nothing is logged at
-WARNING or above that the test did not expect, and nothing twice within a second. A test that breaks one of these fails at its end, by name."""
+No loop wakes in vain; no buffer holds more than its bound; every closing ends within its limit; no process crashes or fails unnoticed; no stream
+runs longer than its test; nothing is logged at WARNING or above that the test did not expect, and nothing twice
+within a second. A test that breaks one of these fails at its end, by name."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from streamactors.actors.dispatching.spinning import forget_spins, spins
 from streamactors.gauges import forget_overfull, overfull
 from streamactors.log_limit import forget_causes
 from tests.watch.closings import ClosingWatch
+from tests.watch.leftovers import LeftoverWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import ProcessWatch
 
@@ -40,6 +41,7 @@ class Watch:
         self.logs = LogWatch()
         self.processes = ProcessWatch()
         self.closings = ClosingWatch()
+        self.leftovers = LeftoverWatch()
         self._of_files = expected_of_files()
 
     @pytest.hookimpl(tryfirst=True)
@@ -86,9 +88,10 @@ class Watch:
         self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False, logs: bool = True
     ) -> list[str]:
         """Return a sentence for each fault since the last call."""
+        left = self.leftovers.take()  # first: a stream that ends only now may log
         unread, seen = self.logs.take()
         of_processes, crashes = self.processes.take()
-        found = [f"spins: {spin}" for spin in spins()]
+        found = left + [f"spins: {spin}" for spin in spins()]
         found += [f"holds too much: {each}" for each in overfull()]
         forget_spins()
         forget_overfull()

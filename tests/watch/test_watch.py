@@ -20,6 +20,7 @@ from tests.watch.processes import FOLDER
 ROOT = Path(__file__).resolve().parents[2]
 
 CONFTEST = """
+from tests.watch.leftovers import LeftoverWatch
 from tests.watch.plugin import Watch
 
 
@@ -27,11 +28,14 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "expects_log(*parts): what the test may log")
     config.addinivalue_line("markers", "expects_exit_code(*codes): how processes may end")
     config.addinivalue_line("markers", "expects_crash: a process is meant to crash")
-    config.pluginmanager.register(Watch(), "watch")
+    watch = Watch()
+    watch.leftovers = LeftoverWatch(within_s=0.1)
+    config.pluginmanager.register(watch, "watch")
 """
 
 FOUND = {
     "test_spins": "spins: dispatcher 'faulty': int was called 100 times in succession for <socket.socket",
+    "test_leaves_a_stream_running": "leaves a stream running: in <ActorSystem 'default', running>: ",
     "test_overfills_a_buffer": "holds too much: a queue of faulty: 3 elements, and its bound is 2",
     "test_starts_a_process_that_aborts": "was ended by SIGABRT",
     "test_starts_a_process_that_starts_one_that_aborts": "crashed:",
@@ -46,6 +50,7 @@ FOUND = {
     "test_warns_after_it_has_read": "logged, and not expected: WARNING streamactors.faulty: a disk is full",
 }
 CLEAN = {
+    "test_leaves_a_stream_that_ends_by_itself",
     "test_warns_as_expected",
     "test_reads_what_it_warned_of",
     "test_kills_a_process_and_starts_one_that_fails",
