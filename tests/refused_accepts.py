@@ -27,6 +27,17 @@ def out_of_files() -> OSError:
     return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
+OTHER = "cannot accept: [Errno 1] Operation not permitted; tried again every 0.5 s"
+
+
+def not_permitted() -> OSError:
+    """Return an error that has nothing to do with descriptors, nor with one connection."""
+    return OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+EITHER = pytest.mark.parametrize(("error", "said"), [(out_of_files, SAID), (not_permitted, OTHER)])
+
+
 def refused_accepts(
     monkeypatch: pytest.MonkeyPatch, listens: Callable[[threading.Thread], bool], *errors: OSError
 ) -> list[OSError]:

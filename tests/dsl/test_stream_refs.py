@@ -298,7 +298,7 @@ def test_an_end_that_is_out_of_files_says_so_and_accepts_later(monkeypatch, capl
     # Accepting ended without a word, and the stream failed after subscription_timeout because nobody had come.
     with ActorSystem("refused") as system:
         left = refused_accepts(
-            monkeypatch, loop_of(system), out_of_files(), ConnectionAbortedError(errno.ECONNABORTED, "")
+            monkeypatch, loop_of(system), out_of_files(), OSError(errno.ECONNABORTED, ""), OSError(errno.EPROTO, "")
         )
         sink_ref, got = received(system)
         Source.from_iterable(VALUES).run_with(sink_ref.sink()).result(10)

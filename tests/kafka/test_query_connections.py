@@ -14,7 +14,7 @@ from streamactors.kafka import ConsumerSettings
 from streamactors.kafka.between.queries import query_server
 from streamactors.kafka.between.queries.query_server import MOST_CONNECTIONS, QueryServer
 from streamactors.windows import State
-from tests.refused_accepts import SAID, out_of_files, refused_accepts
+from tests.refused_accepts import EITHER, refused_accepts
 
 
 @pytest.fixture
@@ -68,9 +68,10 @@ def test_a_connection_that_does_not_show_the_token_makes_room(server, address, c
     assert all(map(has_ended, strangers))
 
 
-def test_a_server_that_is_out_of_files_says_so_and_accepts_later(server, address, monkeypatch, caplog):
-    # It tried again at once, for as long as the connection waited, and said nothing.
-    left = refused_accepts(monkeypatch, lambda thread: thread is server._thread, out_of_files(), out_of_files())
+@EITHER
+def test_a_server_that_cannot_accept_says_so_and_accepts_later(server, address, monkeypatch, caplog, error, said):
+    # It tried again at once, for as long as the error lasted, and said nothing.
+    left = refused_accepts(monkeypatch, lambda thread: thread is server._thread, error(), error())
     assert names(address) == b'["counts"]'
     assert not left
-    assert caplog.text.count(SAID) == 1  # the second one is within the same second
+    assert caplog.text.count(said) == 1  # the second one is within the same second

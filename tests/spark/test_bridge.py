@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ from streamactors.spark.bridge.bridge import (
 from streamactors.spark.bridge.bridge_tls import tls_for_one_run
 from streamactors.spark.bridge.reader import BridgeReader
 from streamactors.spark.errors import CheckpointError
-from tests.refused_accepts import SAID, out_of_files, refused_accepts
+from tests.refused_accepts import EITHER, refused_accepts
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -94,17 +94,22 @@ def test_a_reader_gets_offsets_a_plan_and_rows(bridge: Bridge, answers: Answers)
     assert reader.latestOffset(end, None) == end
 
 
-def test_a_bridge_that_is_out_of_files_says_so_and_accepts_later(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@EITHER
+def test_a_bridge_that_cannot_accept_says_so_and_accepts_later(
+    answers: Answers,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Callable[[], OSError],
+    said: str,
 ) -> None:
-    # It tried again at once, for as long as the connection waited, and said nothing.
+    # It tried again at once, for as long as the error lasted, and said nothing.
     bridge = Bridge(answers, SCHEMA, "127.0.0.1", slices=2)
-    left = refused_accepts(monkeypatch, lambda thread: thread is bridge._thread, out_of_files(), out_of_files())
+    left = refused_accepts(monkeypatch, lambda thread: thread is bridge._thread, error(), error())
     bridge.start()
     assert reader_of(bridge).initialOffset() == {"0/0": 0}
     bridge.close()
     assert not left
-    assert caplog.text.count(SAID) == 1  # the second one is within the same second
+    assert caplog.text.count(said) == 1  # the second one is within the same second
 
 
 def test_a_plan_that_is_not_ready_is_asked_for_again(bridge: Bridge, answers: Answers) -> None:

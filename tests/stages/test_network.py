@@ -22,6 +22,7 @@ from streamactors import (
     Sink,
     Source,
     Tcp,
+    accepting,
 )
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.dsl.dynamic.tcp import IncomingConnection
@@ -217,9 +218,9 @@ def test_clients_that_reset_at_once_do_not_end_the_server():
 
 def test_a_server_without_a_descriptor_left_says_so_and_goes_on(monkeypatch, caplog):
     # the source of connections failed, and the server was gone
-    monkeypatch.setattr("streamactors.stages.network.server.ACCEPT_AGAIN_S", 0.01)
+    monkeypatch.setattr(accepting, "ACCEPT_AGAIN_S", 0.01)
     with ActorSystem("refused") as system:
-        left = refused_accepts(monkeypatch, loop_of(system), out_of_files(), out_of_files())
+        left = refused_accepts(monkeypatch, loop_of(system), out_of_files(), out_of_files(), OSError(errno.EPROTO, ""))
         binding = Tcp.bind_and_handle(Flow.map(bytes.upper), system=system).result(10)
         with socket.create_connection(binding.address, 10) as client:
             client.sendall(b"x")

@@ -6,6 +6,7 @@ Owner: a thread of its own, and one for each request. A client sends the token a
 from __future__ import annotations
 
 import hmac
+import logging
 import socket
 import threading
 import time
@@ -14,7 +15,10 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
+from streamactors.accepting import pause_after
 from streamactors.broker.http.door import HttpDoor, tls_context
+
+_log = logging.getLogger("streamactors.broker.network")
 
 CLIENT_TIMEOUT_S: Final = 10.0
 LONGEST_S: Final = 30.0
@@ -67,7 +71,11 @@ class _Server(ThreadingHTTPServer):
 
     def get_request(self) -> tuple[socket.socket, Any]:
         """Accept a connection; its TLS handshake happens on its own thread."""
-        connection, peer = super().get_request()
+        try:
+            connection, peer = super().get_request()
+        except OSError as error:
+            time.sleep(pause_after(_log, "metrics", error))
+            raise
         if self._tls is not None:
             connection.settimeout(CLIENT_TIMEOUT_S)
             connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from streamactors.accepting import ACCEPT_AGAIN_S, CANNOT_ACCEPT, OUT_OF_FILES
+from streamactors.accepting import pause_after
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.errors import BrokerStartError
@@ -86,27 +86,19 @@ class Acceptor:
                 connection, _ = sock.accept()
             except (BlockingIOError, InterruptedError):
                 return accepted
-            except ConnectionAbortedError:
-                return accepted + 1
             except OSError as error:
-                if error.errno not in OUT_OF_FILES:
-                    raise
-                # The connection stays in the backlog and would wake the loop again and again: pause accepting.
-                self._tell(CANNOT_ACCEPT, listener, error)
-                self._dispatcher.unregister(sock)
-                self._dispatcher.call_later(1_000 * ACCEPT_AGAIN_S, lambda: self._watch_again(sock, listener))
+                self._pause(sock, listener, 1_000 * pause_after(_log, str(listener), error, self._limit.log))
                 return accepted + 1
             is_last = self._reserve is not None and not self._reserve.has_room(connection.fileno())
             self._adopt(connection, listener)
             if is_last:
-                self._tell(KEPT_FOR_LOGS, listener)
+                self._limit.log(_log, logging.WARNING, "full", KEPT_FOR_LOGS, listener)
                 self._dispatcher.unregister(sock)
                 self._look_for_room(sock, listener)
                 return accepted + 1
             pause_ms = self._pause_ms()
             if pause_ms:
-                self._dispatcher.unregister(sock)
-                self._dispatcher.call_later(pause_ms, lambda: self._watch_again(sock, listener))
+                self._pause(sock, listener, pause_ms)
                 return accepted + 1
         return _ACCEPTED_PER_TURN
 
@@ -120,8 +112,11 @@ class Acceptor:
         else:
             self._dispatcher.call_later(LOOK_FOR_ROOM_MS, lambda: self._look_for_room(sock, listener))
 
-    def _tell(self, text: str, *values: object) -> None:
-        self._limit.log(_log, logging.WARNING, "full", text, *values)
+    def _pause(self, sock: socket.socket, listener: Listener, pause_ms: float) -> None:
+        """Accept again later: the connections that wait would wake the loop again and again."""
+        if pause_ms:
+            self._dispatcher.unregister(sock)
+            self._dispatcher.call_later(pause_ms, lambda: self._watch_again(sock, listener))
 
     def _watch_again(self, sock: socket.socket, listener: Listener) -> None:
         if sock.fileno() >= 0:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
+from streamactors.accepting import pause_after
 from streamactors.engine.marks.ownership import Positions
 from streamactors.errors import StreamActorsError
 from streamactors.log_limit import log_limited
@@ -107,9 +107,7 @@ class Bridge:
             except OSError as error:
                 if self._closed:
                     return
-                if error.errno in OUT_OF_FILES:
-                    cannot_accept(_log, "bridge", error)
-                    time.sleep(ACCEPT_AGAIN_S)
+                time.sleep(pause_after(_log, "bridge", error))
                 continue
             self._take(connection, peer)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
+from streamactors.accepting import OUT_OF_FILES, is_of_one_connection, pause_after
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.island.awaiting import when_done
@@ -140,16 +139,11 @@ async def _accept(listening: socket.socket) -> tuple[socket.socket, Any] | None:
     try:
         accepted, peer = await asyncio.get_running_loop().sock_accept(listening)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on sockets of its own only
-    except ConnectionError:
-        return None
     except OSError as error:
-        if error.errno == errno.ENOTCONN:  # the client has reset the connection meanwhile
-            return None
-        if error.errno in OUT_OF_FILES:
-            cannot_accept(_log, f"server on {place(listening.getsockname())}", error)
-            await asyncio.sleep(ACCEPT_AGAIN_S)
-            return None
-        raise
+        if not is_of_one_connection(error) and error.errno not in OUT_OF_FILES:
+            raise
+        await asyncio.sleep(pause_after(_log, f"server on {place(listening.getsockname())}", error))
+        return None
     return accepted, peer
 
 

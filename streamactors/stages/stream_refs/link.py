@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
-from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
+from streamactors.accepting import OUT_OF_FILES, is_of_one_connection, pause_after
 from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.logic import Logic
 from streamactors.errors import AbruptTermination, ConnectionFailed, StreamRefError, StreamTimeout
@@ -84,12 +84,9 @@ class Listening:
             while True:
                 try:
                     accepted, _ = await loop.sock_accept(self._socket)
-                except ConnectionAbortedError:
-                    continue
                 except OSError as error:
-                    if error.errno in OUT_OF_FILES:
-                        cannot_accept(_log, f"stream ref {self.where}", error)
-                        await asyncio.sleep(ACCEPT_AGAIN_S)
+                    if is_of_one_connection(error) or error.errno in OUT_OF_FILES:
+                        await asyncio.sleep(pause_after(_log, f"stream ref {self.where}", error))
                         continue
                     if not found.done():
                         found.set_exception(ConnectionFailed(f"stream ref {self.where}: cannot accept: {error}"))

@@ -7,7 +7,7 @@ import ssl
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from streamactors.broker.cluster.doors import make_certificates
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.http.door import HttpDoor
 from streamactors.broker.http.endpoint import MOST_CONNECTIONS, HttpEndpoint, Page
+from tests.refused_accepts import EITHER, refused_accepts
 
 
 @pytest.fixture
@@ -110,6 +111,21 @@ def test_any_number_of_silent_clients_keeps_nobody_out(guarded: HttpEndpoint) ->
     assert silent[0].recv(1) == b"", "the oldest one has made room"
     for each in silent:
         each.close()
+
+
+@EITHER
+def test_an_endpoint_that_cannot_accept_says_so_and_accepts_later(
+    guarded: HttpEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Callable[[], OSError],
+    said: str,
+) -> None:
+    # It tried again at once, for as long as the error lasted, and said nothing: a broker without descriptors used a whole core.
+    left = refused_accepts(monkeypatch, lambda thread: thread is guarded._thread, error(), error())
+    assert asked(f"http://127.0.0.1:{guarded.port}/ready", "Bearer s3cret") == (200, b"ready\n")
+    assert not left
+    assert caplog.text.count(said) == 1  # the second one is within the same second
 
 
 def test_a_client_that_is_being_served_does_not_make_room(token: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import socket
 import struct
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from streamactors.broker.network.other_protocols import SILENT_MS
 from tests.broker.live_broker import LiveBroker
 from tests.broker.network.network_under_test import Network, echo, framed
 from tests.broker.wire import wait_until
+from tests.refused_accepts import EITHER, refused_accepts
 
 
 def test_bytes_in_service_are_bounded_over_all_connections(start: Callable[..., Network]) -> None:
@@ -165,6 +168,42 @@ def test_idle_connections_are_closed_without_a_word(
         network.on_loop(lambda: echo(network.seen[0]))
         assert waiting.read_frame() == b"long poll"
         assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@EITHER
+def test_a_listener_that_cannot_accept_says_so_and_pauses(
+    start: Callable[..., Network],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Callable[[], OSError],
+    said: str,
+) -> None:
+    # Only for want of descriptors did it pause. With another error it tried again at once, for as long as the error lasted.
+    network = start(echo)
+    left = refused_accepts(monkeypatch, lambda thread: thread.name == network.dispatcher.name, error(), error())
+    with network.client() as client:
+        client.send_raw(framed(b"x"))
+        wait_until(lambda: len(left) == 1)
+        network.clock.advance(499)
+        assert len(left) == 1
+        network.clock.advance(1)
+        wait_until(lambda: not left)
+        network.clock.advance(500)
+        assert client.read_frame() == b"x"
+    assert caplog.text.count(said) == 1
+
+
+def test_a_connection_that_ends_before_it_is_accepted_delays_no_other(
+    start: Callable[..., Network], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = start(echo)
+    gone = [OSError(number, os.strerror(number)) for number in (errno.ECONNABORTED, errno.EPROTO, errno.EHOSTUNREACH)]
+    left = refused_accepts(monkeypatch, lambda thread: thread.name == network.dispatcher.name, *gone)
+    with network.client() as client:  # the virtual clock does not move: without a pause
+        client.send_raw(framed(b"x"))
+        assert client.read_frame() == b"x"
+    assert not left
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("limit", ["max_connections", "max_connections_per_ip"])

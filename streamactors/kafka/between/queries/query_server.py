@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from streamactors.accepting import ACCEPT_AGAIN_S, OUT_OF_FILES, cannot_accept
+from streamactors.accepting import pause_after
 from streamactors.engine.island.run import Run
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.between.queries.query_peers import Peers
@@ -87,9 +87,7 @@ class _Server(ThreadingHTTPServer):
         try:
             return super().get_request()
         except OSError as error:
-            if error.errno in OUT_OF_FILES:
-                cannot_accept(_log, "queries", error)
-                time.sleep(ACCEPT_AGAIN_S)
+            time.sleep(pause_after(_log, "queries", error))
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
