@@ -5,8 +5,8 @@ decides how often something happens:
 
     log_limited(_log, logging.WARNING, (stage, kind), "skipped: %s", error)
 
-A cause is a message and what belongs to it: it names what a reader would call the same fault: never the element, the port or the time. What was left out is logged with the
-next line of the cause, or when the process ends. At most MOST_CAUSES are remembered."""
+A cause is a message and what a reader would call the same fault: it never names the element, the port or the time. The number of lines left out
+is logged with the next line of the cause, or when the process ends. At most MOST_CAUSES are remembered."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ LEFT_OUT: Final = " (%d more since the last line)"
 _DIGITS: Final = str.maketrans("", "", "0123456789")
 
 
-def alike(text: object) -> str:
-    """Return the start of a text without its digits, for a cause: errors that differ in numbers only are one."""
-    return str(text)[:200].translate(_DIGITS)
+def alike(value: object) -> str:
+    """Return the start of a value's text without digits, for a cause: errors that differ in numbers only are one."""
+    try:
+        return str(value)[:200].translate(_DIGITS)
+    except Exception:  # noqa: BLE001 - of a user's error
+        return type(value).__name__
 
 
 class _Logged:
@@ -68,7 +71,7 @@ class LogLimit:
             return
         entry = self._causes.get(key)
         if entry is not None:
-            entry.line = (logger, level, message % values if values else message)
+            entry.line = (logger, level, _line(message, values))
         if left_out:
             logger.log(level, message + LEFT_OUT, *values, left_out, exc_info=exc_info, stacklevel=2)
         else:
@@ -100,6 +103,14 @@ class LogLimit:
         with self._lock:
             causes, self._causes = self._causes, {}
         return list(causes.values())
+
+
+def _line(message: str, values: tuple[object, ...]) -> str:
+    """Return the line. A value whose `__str__` raises costs its text, and not the thread that logs: `logging` itself lets no error out either."""
+    try:
+        return message % values if values else message
+    except Exception:  # noqa: BLE001 - of the value, such as a user's error
+        return message
 
 
 def _log_rest(entry: _Logged) -> None:

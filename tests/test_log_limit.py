@@ -108,3 +108,23 @@ for element in range(4):
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stderr.splitlines() == ["element 0", "3 more since the last line: element 0"]
+
+
+class Untold(Exception):
+    """An error whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def test_an_error_without_a_text_costs_its_line_and_not_the_thread_that_logs_it(
+    limit: LogLimit, now: Now, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A cell's error ended the thread of its dispatcher, and with it all cells there. `logging` lets no error of a value out.
+    monkeypatch.setattr(logging, "raiseExceptions", False)  # the handlers of the tests let it out
+    for _ in range(2):
+        limit.log(_log, logging.ERROR, "child", "%s failed", Untold())
+    caplog.clear()
+    limit.log_rest()
+    assert caplog.messages == ["1 more since the last line: %s failed"]
+    assert alike(Untold()) == "Untold"

@@ -206,17 +206,28 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         """Wait for the outcome, at most `timeout`; return `timeout` in seconds."""
         seconds = None if timeout is None else timeout_s(timeout)
         if seconds != 0 and not self.done():
-            wait_until(self.done, self._sleep, self._wake, f"{what}() of {self.name or 'a future'}", self.run, seconds)
+            sleep, wake = self._sleeper()
+            wait_until(self.done, sleep, wake, f"{what}() of {self.name or 'a future'}", self.run, seconds)
         return seconds
 
-    def _sleep(self, seconds: float | None) -> None:
-        with self._condition:
-            if not self.done():  # the lock may be taken twice
-                self._condition.wait(seconds)
+    def _sleeper(self) -> tuple[Callable[[float | None], None], Callable[[], None]]:
+        """Return how one thread sleeps until the outcome is there or another thread wakes it, and how it is woken, before its sleep as well."""
+        woken = False
 
-    def _wake(self) -> None:
-        with self._condition:
-            self._condition.notify_all()
+        def sleep(seconds: float | None) -> None:
+            nonlocal woken
+            with self._condition:
+                if not woken and not self.done():  # the lock may be taken twice
+                    self._condition.wait(seconds)
+                woken = False
+
+        def wake() -> None:
+            nonlocal woken
+            with self._condition:
+                woken = True
+                self._condition.notify_all()
+
+        return sleep, wake
 
 
 class _ForAsyncio(concurrent.futures.Future[T]):

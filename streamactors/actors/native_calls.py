@@ -27,13 +27,13 @@ class NativeCalls:
         self._changed = threading.Condition()
         self._running = 0
         self._open: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # name by resource
-        self._refuses = False
+        self._ending: int | None = None  # the thread that ends the process
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Around one call. After `refuse` it never returns: the process ends, and the thread with it."""
+        """Around one call. After `refuse` it does not return on other threads: the process ends, and these threads with it."""
         with self._changed:
-            while self._refuses:
+            while self._ending not in (None, threading.get_ident()):
                 self._changed.wait()
             self._running += 1
         try:
@@ -61,9 +61,11 @@ class NativeCalls:
             return list(self._open.values())
 
     def refuse(self, timeout_s: float) -> bool:
-        """Let no new call begin, and wait until the running ones have returned. Return False if one has not after `timeout_s` seconds."""
+        """Let no new call begin on other threads, and wait until the running ones have returned. Return False if one has not after `timeout_s` seconds.
+
+        The calling thread ends the process. Python does not unwind it, and functions of `atexit` that run later on it may close databases."""
         with self._changed:
-            self._refuses = True
+            self._ending = threading.get_ident()
             return self._changed.wait_for(lambda: not self._running, timeout_s)
 
 

@@ -96,7 +96,7 @@ def wait_until(
     run: Any,
     timeout: float | None,
 ) -> bool:
-    """Wait until `done()` is true; return False after `timeout` seconds. `sleep(seconds)` returns early after `wake()`.
+    """Wait until `done()` is true; return False after `timeout` seconds. `sleep(seconds)` returns early after `wake()`, also one before it.
 
     Raises WouldBlock where the thread must not wait, and when a loop that `run` needs does not run at two looks."""
     if done() or timeout == 0:

@@ -59,6 +59,19 @@ def test_the_end_waits_for_a_running_call_and_lets_none_begin() -> None:
     assert not entered
 
 
+def test_the_thread_that_ends_the_process_may_call_after_it_has_refused_others() -> None:
+    # A function of atexit that was registered before this package closed a database, waited for ever, and the process did not end.
+    calls, closed = NativeCalls(), threading.Event()
+
+    def end() -> None:
+        assert calls.refuse(0)
+        with calls.call():
+            closed.set()
+
+    threading.Thread(target=end, daemon=True).start()
+    assert closed.wait(10)
+
+
 def test_a_call_that_raises_has_returned() -> None:
     calls = NativeCalls()
     with pytest.raises(KeyError), calls.call():

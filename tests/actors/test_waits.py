@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from streamactors import ActorSystem, Flow, Keep, Sink, Source
 from streamactors.actors import waits
 from streamactors.actors.futures import StreamFuture
 from streamactors.actors.waits import WouldBlock
+from tests.actors.eventually import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # of loops that do not run
 
@@ -178,3 +180,55 @@ def test_a_function_of_map_async_that_blocks_gets_the_advice_to_return_the_futur
     with pytest.raises(WouldBlock, match="return it from the function of map_async, which waits for it"):
         Source.single(1).map_async(1, lambda n: inner(n).result()).run_with(Sink.to_list(), actor_system).result(10)
     assert Source.single(1).map_async(1, inner).run_with(Sink.to_list(), actor_system).result(10) == [2]
+
+
+class NeedyStage:
+    """A stage that needs a loop."""
+
+    name, stopped = "map_async", False
+
+    def __init__(self, run: object) -> None:
+        self.interpreter = SimpleNamespace(island=SimpleNamespace(run=run))
+
+
+def test_a_loop_that_is_needed_just_before_the_thread_sleeps_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, still_loop: asyncio.AbstractEventLoop
+) -> None:
+    # The thread finds that no loop is needed -> a stage begins to need one and wakes the waiting threads -> the thread sleeps, without a limit.
+    future: StreamFuture[int] = StreamFuture("numbers")
+    future.run = object()
+    stage, needs = NeedyStage(future.run), waits._needs
+
+    def too_early() -> Any:
+        found = needs()
+        monkeypatch.setattr(waits, "_needs", needs)
+        waits.need_loop(stage, still_loop, stage)
+        return found
+
+    monkeypatch.setattr(waits, "_needs", too_early)
+    with pytest.raises(WouldBlock, match="the asyncio loop that map_async needs does not run"):
+        future.result(5)
+
+
+def test_a_wait_that_has_ended_takes_no_wake_up_from_another_wait_for_the_same_future(
+    still_loop: asyncio.AbstractEventLoop,
+) -> None:
+    future: StreamFuture[int] = StreamFuture("numbers")
+    future.run = object()
+    stage, errors = NeedyStage(future.run), list[BaseException]()
+    before = len(waits._waiting)
+
+    def wait() -> None:
+        try:
+            future.result(5)
+        except Exception as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: len(waits._waiting) > before)
+    with pytest.raises(TimeoutError):
+        future.result(0.001)
+    waits.need_loop(stage, still_loop, stage)
+    waiting.join(10)
+    assert [type(error) for error in errors] == [WouldBlock]
