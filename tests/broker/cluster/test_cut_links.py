@@ -85,6 +85,7 @@ def test_a_node_that_has_died_is_not_waited_for(two: Cluster) -> None:
     two.start(2)
 
 
+@pytest.mark.expects_exit_code(2)
 @pytest.mark.slow
 def test_a_node_that_starts_cut_off_stays_cut_off() -> None:
     # A started node had whole links until it served clients: it registered with a controller that it was cut off from.
