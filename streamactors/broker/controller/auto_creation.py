@@ -81,14 +81,16 @@ class AutoCreation:
         """Create missing topics; `reply` gets the outcome of each. In the pause after a failure it gets that failure at once."""
         wanted = dict.fromkeys(names)
         waiting = _Waiting(set(wanted), reply)
-        asked = []
+        asked, refused = [], []
         for name in wanted:
             if name in self._under_way:
                 self._under_way[name].append(waiting)
-            elif not self._pauses(name):
+            elif self._pauses(name):
+                refused.append(name)
+            else:
                 self._under_way[name] = [waiting]
                 asked.append(name)
-        for name in [each for each in wanted if self._pauses(each) and each not in self._under_way]:
+        for name in refused:
             waiting.settle(name, self._failures[name].outcome)
         if asked:
             self._node.controller.submit(AutoCreate(tuple(asked)), partial(self._ended, asked))

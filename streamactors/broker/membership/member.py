@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageShortage
+from streamactors.actors.dispatching.timing_wheel import Timer
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.helpers import HelperOutcome
-from streamactors.broker.log.shortage import passes
 from streamactors.broker.membership.lifecycle import Lifecycle, why_refused
 from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
@@ -77,6 +77,7 @@ class Member:
         self._deltas: deque[ImageDelta] = deque()
         self._first_deltas: list[ImageDelta] = []
         """The changes that were applied until the metadata was up to date for the first time: they say which topics were deleted."""
+        self._reading_again: Timer | None = None
         self._publishing = False
         self._image = MetadataImage()  # applied by the data plane
         self._caught_up: Future[None] = Future()
@@ -128,12 +129,18 @@ class Member:
         assert self._copy is not None
         if self._first_end is None:
             self._first_end = high_watermark
+        if self._reading_again is not None:
+            self._reading_again.cancel()  # now there is more to read
+            self._reading_again = None
         try:
             self._deltas.extend(self._copy.deltas(high_watermark))
-        except OSError as error:
-            if not passes(error):
-                raise
-            self._dispatcher.call_later(READ_AGAIN_MS, partial(self.committed, high_watermark))
+        except StorageShortage:
+            self._reading_again = self._dispatcher.call_later(READ_AGAIN_MS, partial(self.committed, high_watermark))
+            return
+        except StorageError as error:
+            assert self._observer is not None
+            self._observer.stop()
+            self.halted(error)
             return
         except (CorruptRecord, BrokerError) as error:
             self.life.fail(

@@ -11,6 +11,7 @@ from streamactors.broker.controller.metadata_log import (
     CONFIG,
     TOPIC_ID,
     begin_behind_snapshot,
+    disk_error,
     has_news,
     install_snapshot,
     newest_snapshot,
@@ -140,18 +141,21 @@ class MetadataCopy:
     def deltas(self, high_watermark: int) -> Iterator[ImageDelta]:
         """Yield the change by an installed snapshot, then the change by all batches below the high watermark.
 
-        Raises CorruptRecord if the log contradicts itself, BrokerError if it cannot be read."""
+        Raises CorruptRecord if the log contradicts itself, StorageShortage and StorageError if it cannot be read, other BrokerErrors if it is damaged."""
         if self._installed is not None:
             installed, self._installed = self._installed, None
             yield installed
         log = self._log
         log.advance_high_watermark(high_watermark)
-        for batch in log.reader.replay(self._applied, high_watermark):
-            batch.ensure_valid()
-            self.voters = voters_of(quorum_of(batch)) or self.voters
-            records: list[MetadataRecord] = batch_records(batch)
-            self._loader.replay(records, batch.last_offset)
-            self._applied = batch.next_offset
+        try:
+            for batch in log.reader.replay(self._applied, high_watermark):
+                batch.ensure_valid()
+                self.voters = voters_of(quorum_of(batch)) or self.voters
+                records: list[MetadataRecord] = batch_records(batch)
+                self._loader.replay(records, batch.last_offset)
+                self._applied = batch.next_offset
+        except OSError as error:
+            raise disk_error(log, error, f"{log.directory} cannot be read") from error
         delta = self._loader.take()
         if delta is not None:
             yield delta

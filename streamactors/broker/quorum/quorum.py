@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Set
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -275,8 +274,12 @@ class Quorum:
                 self._fetch(request, reply)
                 return
             case FetchSnapshot():
-                with suppress(StorageShortage):  # the other node asks again
+                try:
                     reply(piece_of(self._log, state, request))
+                except StorageShortage:
+                    pass  # the other node asks again
+                except StorageError as error:
+                    self.halt(error)
                 return
         self._guarded(effects)
         if not self._stopped and not self._effects:  # a vote that is not on the disk is not given
@@ -312,8 +315,11 @@ class Quorum:
         self._waiting.append(_Waiting(fetch, reply, known, timer))
         self._serve_waiting(self._is_news)
 
-    def _serve(self, fetch: Fetch, reply: Reply) -> None:
-        """Answer a fetch, which is judged again: much can have happened while it waited."""
+    def _serve(self, fetch: Fetch, reply: Reply, until_ms: float | None = None) -> None:
+        """Answer a fetch, which is judged again: much can have happened while it waited.
+
+        While its records cannot be read for want of a descriptor, it is tried again for as long as it may wait. Then it has no answer, and the other
+        node asks again."""
         if self._stopped:
             return
         answer, _ = self._state.fetch(fetch, self._now_ms())
@@ -323,7 +329,10 @@ class Quorum:
             try:
                 answer = replace(answer, batches=self._log.batches(fetch.offset))
             except StorageShortage:
-                self._timers.call_later(AGAIN_MS / 10, partial(self._serve, fetch, reply))
+                now_ms = self._now_ms()
+                until_ms = now_ms + min(fetch.max_wait_ms, MOST_WAIT_MS) if until_ms is None else until_ms
+                if now_ms < until_ms:
+                    self._timers.call_later(AGAIN_MS / 10, partial(self._serve, fetch, reply, until_ms))
                 return
             except StorageError as error:
                 self.halt(error)

@@ -22,16 +22,22 @@ class Rig:
 
     def __init__(self) -> None:
         self.now_ms = 0.0
+        self.tick_ms = 0.0
+        """How far each look at the clock moves it."""
         self.brokers = [1, 2]
         self.asked: list[tuple[AutoCreate, Callable[[Any], object]]] = []
         image = SimpleNamespace(live_brokers=lambda: self.brokers)
         node: Any = SimpleNamespace(
-            clock=SimpleNamespace(now_ms=lambda: self.now_ms),
+            clock=SimpleNamespace(now_ms=self.look),
             metadata=SimpleNamespace(image=image),
             controller=SimpleNamespace(submit=lambda command, reply: self.asked.append((command, reply))),
         )
         self.creation = AutoCreation(node)
         self.found: list[dict[str, TopicCreated]] = []
+
+    def look(self) -> float:
+        now_ms, self.now_ms = self.now_ms, self.now_ms + self.tick_ms
+        return now_ms
 
     def need(self, *names: str) -> None:
         self.creation.create(names, lambda found: self.found.append(dict(found)))
@@ -114,3 +120,13 @@ def test_another_reason_is_logged_too_and_the_failures_are_bounded(
         rig.answer(REFUSED)
     rig.need("t")
     assert len(rig.asked) == 1, "the oldest failure is forgotten"
+
+
+def test_a_pause_that_ends_while_a_request_is_judged_leaves_it_not_without_an_answer() -> None:
+    # The pause lasts: the topic is not asked for -> the pause is over: its failure is not passed on either -> the request waited for ever.
+    rig = Rig()
+    rig.need("t")
+    rig.answer(REFUSED)
+    rig.now_ms, rig.tick_ms = FIRST_PAUSE_MS - 0.1, 0.2
+    rig.need("t")
+    assert rig.found == [{"t": REFUSED}] * 2

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from streamactors.broker.errors import BrokerStartError, CorruptMessage
+from streamactors.broker.errors import BrokerStartError, CorruptMessage, StorageError, StorageShortage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.membership.metadata_copy import MetadataCopy, WouldLoseCommitted
@@ -17,12 +18,13 @@ from streamactors.broker.metadata.snapshot import encode_snapshot
 from streamactors.broker.quorum.observer_state import EndOfLog
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
+from tests.broker.log.short_disk import ShortDisk
 
 NOW_MS = 1_700_000_000_000
 
 
-def manager(folder: Path) -> LogManager:
-    logs = LogManager(folder, default_config=LogConfig(), clock_ms=lambda: NOW_MS)
+def manager(folder: Path, disk: ShortDisk | None = None) -> LogManager:
+    logs = LogManager(folder, default_config=LogConfig(), clock_ms=lambda: NOW_MS, disk=disk)
     logs.open()
     return logs
 
@@ -191,4 +193,27 @@ def test_a_log_without_its_snapshot_is_an_error_that_names_the_way_out(tmp_path:
     logs = manager(tmp_path)
     with pytest.raises(BrokerStartError, match="is missing; delete the folder"):
         opened(logs)
+    logs.close()
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.EMFILE, StorageShortage), (errno.EIO, StorageError)])
+def test_a_log_that_cannot_be_read_says_whether_that_passes_and_is_read_on_later(
+    tmp_path: Path, number: int, kind: type[StorageError]
+) -> None:
+    # An error other than for want of a descriptor came out as an OSError, which nobody handled.
+    disk = ShortDisk()
+    logs = manager(tmp_path, disk)
+    copy = opened(logs)
+    copy.append(batch(0, 3, feature("a")))
+    for log in logs.logs():
+        log.close_idle()
+        log.segment_list.active.log.close()
+    disk.fail(number, lasting=True)
+    with pytest.raises(kind) as caught:
+        newest(copy, 1)
+    assert type(caught.value) is kind
+    disk.work()
+    image = newest(copy, 1)
+    assert image is not None
+    assert set(image.features) == {"a"}
     logs.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.controller.metadata_log import MetadataLog
-from streamactors.broker.errors import BrokerError, ErrorCode, StorageError
+from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.metadata.metadata_codec import encode_record
@@ -19,6 +19,7 @@ from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import (
     Answer,
     BeginEpoch,
+    Fetch,
     FetchAnswer,
     FetchSnapshot,
     Request,
@@ -306,4 +307,54 @@ def test_the_last_piece_of_an_earlier_leaders_snapshot_changes_nothing(tmp_path:
     content = encode_snapshot(feature("old"), 3, 0)
     quorum.answered(2, SnapshotPiece(ErrorCode.NONE, 4, 2, piece, len(content), content))
     assert (one.log.end_offset, one.log.newest_snapshot, one.error) == (1, None, None)
+    world.close()
+
+
+# --- a leader that cannot read ---
+
+
+def unreadable(monkeypatch: pytest.MonkeyPatch, name: str, error: StorageError) -> list[float]:
+    """Let a method of the metadata log fail; return a list that gets an entry with each attempt."""
+    attempts: list[float] = []
+
+    def fail(*_: object) -> None:
+        attempts.append(0.0)
+        raise error
+
+    monkeypatch.setattr(MetadataLog, name, fail)
+    return attempts
+
+
+def test_a_fetch_that_no_descriptor_is_left_for_is_tried_again_for_as_long_as_it_may_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It was tried again ten times a second until a descriptor was free, beside each fetch that the same node had sent meanwhile.
+    world = World(tmp_path, 1)
+    (one,) = world.replicas.values()
+    write(one, "a")
+    assert one.quorum is not None
+    answers: list[Any] = []
+    attempts = unreadable(monkeypatch, "batches", StorageShortage("no descriptor"))
+    one.quorum.asked(Fetch(one.quorum.epoch, 9, 0, 0, 0, 500), answers.append)
+    world.pass_ms(10_000)
+    assert len(attempts) == 6  # at once, and after each 100 ms
+    monkeypatch.undo()
+    world.pass_ms(10_000)
+    assert not answers
+    one.quorum.asked(Fetch(one.quorum.epoch, 9, 0, 0, 0, 500), answers.append)
+    assert len(answers) == 1
+    world.close()
+
+
+@pytest.mark.parametrize(("error", "ends"), [(StorageShortage("no descriptor"), False), (StorageError("EIO"), True)])
+def test_a_leader_that_cannot_read_its_snapshot_gives_way_to_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StorageError, ends: bool
+) -> None:
+    # The error went to the log of the dispatcher, for each node that needed the snapshot, each time that it asked.
+    world = World(tmp_path, 1)
+    (one,) = world.replicas.values()
+    assert one.quorum is not None
+    unreadable(monkeypatch, "snapshot_piece", error)
+    one.quorum.asked(FetchSnapshot(one.quorum.epoch, 9, (1, 1), 0), lambda _: None)
+    assert one.error is (error if ends else None)
     world.close()
