@@ -141,6 +141,41 @@ def test_balance_uses_both_of_two_equally_fast_outputs(system):
     assert min(a, b) > 2_000
 
 
+@pytest.mark.parametrize("chunk", [1, 7, 1_000])
+@pytest.mark.parametrize("takers", [(200,), (3, 10, 40)])
+def test_what_an_output_of_balance_leaves_goes_to_the_others(chunk, takers, system):
+    def until(n):
+        seen = itertools.count(1)
+        return lambda _: next(seen) < n
+
+    with GraphDSL() as g:
+        source, fork = g.add(Source.range(1_000).max_chunk(chunk)), g.add(Balance(1 + len(takers)))
+        ends = [Flow.take_while(until(n), inclusive=True).to_mat(Sink.to_list(), Keep.right) for n in takers]
+        ends = [g.add(end, keep=True) for end in (*ends, Sink.to_list())]
+        source >> fork
+        for i, end in enumerate(ends):
+            fork.out(i) >> end
+    *took, others = [future.result(10) for future in g.to_runnable().run(system)]
+    assert chunk == 1 or [len(each) for each in took] == list(takers)  # else the quick output may get all
+    assert sorted(sum(took, others)) == list(range(1_000))
+
+
+def test_balance_completes_when_a_slow_output_has_taken_or_left_its_elements(system):
+    with GraphDSL() as g:
+        source, fork = g.add(Source.range(10)), g.add(Balance(2))
+        slow = g.add(Flow.throttle(1, "1s").to_mat(TestSink.probe(), Keep.right), keep=True)
+        quick = g.add(TestSink.probe(), keep=True)
+        source >> fork
+        fork.out(0) >> slow
+        fork.out(1) >> quick
+    slow, quick = g.to_runnable().run(system)
+    slow.request(10)
+    quick.request(20)
+    first = slow.expect_next()
+    slow.cancel()
+    assert sorted([first, *quick.to_strict()]) == list(range(10))
+
+
 # ── Merge ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

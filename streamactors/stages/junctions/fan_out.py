@@ -119,8 +119,9 @@ class _BroadcastLogic(FanOutLogic):
 class Balance(Junction[Element, Element]):
     """Emit each element to one output that has demand.
 
+    When an output cancels, the elements that the first stage of its flow has not taken go to the other outputs.
     Emits when: any output has demand (wait_for_all: once all have asked).   Backpressures when: all outputs do.
-    Completes when: upstream completes.
+    Completes when: upstream completes and the outputs have taken their elements.
     Cancels when: all outputs have cancelled (eager_cancel: any; the default in a run that follows marks).
     """
 
@@ -140,13 +141,28 @@ class _BalanceLogic(FanOutLogic):
         super().__init__(stage)
         self._wait = stage.wait
         self._asking: list[Connection] = []  # outputs with demand, in the order they asked
+        self._left: list[Any] = []  # what outputs had not taken when they cancelled
+        self._upstream_over = False
+
+    def bind(self) -> None:
+        super().bind()
+        if not self._eager_cancel:
+            for out in self.live:
+                out.keep_left()
 
     def on_pull(self, out: Connection) -> None:
         if out not in self._asking:
             self._asking.append(out)
-        self._state_want()
+        if self._left:
+            self._left = self._balance(self._left)
+        if self._upstream_over:
+            self._complete_when_taken()
+        else:
+            self._state_want()
 
     def _state_want(self) -> None:
+        if self._left:
+            return
         if self._wait:
             if any(out not in self._asking for out in self.live):
                 return
@@ -156,29 +172,61 @@ class _BalanceLogic(FanOutLogic):
             self.in_.want(max(wanted, self.in_.due))
 
     def on_push(self, in_: Connection) -> None:
-        asking = [out for out in self._asking if out.can_push]
-        wanted = sum(out.asked for out in asking)
-        if not self._wait and wanted:
-            chunk = in_.grab(wanted)
-            position, left = 0, len(chunk)
-            for i, out in enumerate(asking):  # in equal parts, as far as each has asked
-                part = min(out.asked, -(-left // (len(asking) - i)))
-                if part:
-                    out.push(chunk[position : position + part])
-                    position += part
-                    left -= part
-            for out in asking:
-                if left and out.asked:
-                    part = min(out.asked, left)
-                    out.push(chunk[position : position + part])
-                    position += part
-                    left -= part
-            self._asking = [out for out in asking if out.asked]
+        wanted = sum(out.asked for out in self._asking if out.can_push)
+        if not self._wait and not self._left and wanted:
+            self._balance(in_.grab(wanted))
         self._state_want()
 
+    def _balance(self, chunk: list[Any]) -> list[Any]:
+        """Push a chunk in equal parts, as far as each output has asked; return the rest."""
+        asking = [out for out in self._asking if out.can_push]
+        position, left = 0, len(chunk)
+        for i, out in enumerate(asking):
+            part = min(out.asked, -(-left // (len(asking) - i)))
+            if part:
+                out.push(chunk[position : position + part])
+                position += part
+                left -= part
+        for out in asking:
+            if left and out.asked:
+                part = min(out.asked, left)
+                out.push(chunk[position : position + part])
+                position += part
+                left -= part
+        self._asking = [out for out in asking if out.asked]
+        return chunk[position:]
+
+    def on_cancel(self, out: Connection, cause: BaseException) -> None:
+        self._left += [element for chunk in out.take_back() if type(chunk) is list for element in chunk]
+        super().on_cancel(out, cause)
+
     def after_cancel(self) -> None:
-        self._asking = [out for out in self._asking if out.cause is None]
-        self._state_want()
+        self._left = self._balance(self._left)
+        if self._upstream_over:
+            self._complete_when_taken()
+        else:
+            self._state_want()
+
+    def on_complete(self, in_: Connection) -> None:
+        if self._eager_cancel:
+            super().on_complete(in_)
+            return
+        self._upstream_over = True
+        self._complete_when_taken()
+
+    def _complete_when_taken(self) -> None:
+        """Complete once each output has taken what it got: what one of them leaves is for the others."""
+        if self._is_taken():
+            self.complete_stage()
+        else:
+            self.call_when_idle(self._complete_if_taken)
+
+    def _complete_if_taken(self) -> None:
+        if self._is_taken():
+            self.complete_stage()
+
+    def _is_taken(self) -> bool:
+        return not self._left and not any(out.ready for out in self.live)
 
 
 class Partition(Junction[Element, Element]):
