@@ -12,10 +12,12 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from streamactors.errors import AbruptTermination
 from streamactors.stages.checks import is_coroutine_function
+
+T = TypeVar("T")
 
 LookupAnswer: TypeAlias = tuple[Any, "Exception | None"]
 """An answer, or the error of its call."""
@@ -86,20 +88,33 @@ class Asking:
         """Run a coroutine on a thread of its own: the caller's thread may have a loop that runs."""
         if self._runner is None:
             self._runner = asyncio.Runner()
-            weakref.finalize(self, self._runner.close)
-        found: Future[list[LookupAnswer]] = Future()
+            weakref.finalize(self, _without_loop, self._runner.close)
         runner = self._runner
+        return _on_own_thread(lambda: runner.run(coroutine))
 
-        def run() -> None:
-            try:
-                found.set_result(runner.run(coroutine))
-            except BaseException as error:  # noqa: BLE001 - the caller raises it
-                found.set_exception(error)
 
-        thread = threading.Thread(target=run, name="lookup-loop")
-        thread.start()
-        thread.join()
-        return found.result()
+def _on_own_thread(call: Callable[[], T]) -> T:
+    found: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - the caller raises it
+            found.set_exception(error)
+
+    thread = threading.Thread(target=run, name="lookup-loop")
+    thread.start()
+    thread.join()
+    return found.result()
+
+
+def _without_loop(call: Callable[[], T]) -> T:
+    """Make a call on a thread that runs no event loop: this one, if it runs none. The garbage collector may call from any thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return call()
+    return _on_own_thread(call)
 
 
 def _itself(awaitable: Awaitable[Any]) -> Awaitable[Any]:

@@ -227,6 +227,25 @@ def test_wrong_parameters_are_refused() -> None:
         driver("registry")  # type: ignore[arg-type]
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_loop_of_coroutines_is_closed_where_the_collector_runs_beside_another_loop() -> None:
+    loops = []
+
+    async def asked(key: str) -> str:
+        loops.append(asyncio.get_running_loop())
+        return key
+
+    asking = Asking(asked, 2, None)
+    assert asking.ask(["a", "b"]) == [("a", None), ("b", None)]
+
+    async def drop() -> None:
+        nonlocal asking
+        del asking
+
+    asyncio.run(drop())
+    assert loops[0].is_closed()
+
+
 def test_closing_waits_for_no_call_that_is_still_on_its_way() -> None:
     answer, called = threading.Event(), threading.Semaphore(0)
 
