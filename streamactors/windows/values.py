@@ -1,10 +1,12 @@
-"""Values of stores: which types cannot change, and copies of those that can.
+"""Keys and values of stores: which types cannot change, and copies of those that can.
 
 Kafka Streams keeps bytes, so a function may change what it gets, and no store changes with it. Here a store keeps objects. Two rules give the same
 results, with restarts and without:
 
-* A store keeps an object that nobody else has: it copies what it is given.
+* A store keeps an object that nobody else has: it copies what it is given. A key is copied once, when its entry is made.
 * What a store has stays its own: a reader gets a copy. An object that leaves the store (replaced, removed) needs none.
+
+A function that gets the key of a table's update gets a copy, too: the update also has the bytes of the key, and both must stay equal.
 
 Only what can change is copied; looking at the type of an int or a str costs some 20 ns."""
 
@@ -59,6 +61,14 @@ def snapshot(value: Any) -> Any:
     if isinstance(value, Enum):
         return value
     return copy.deepcopy(value)
+
+
+def own_row(row: Any) -> Any:
+    """Return a record that shares no mutable key or value with `row`, `row` itself if nothing of it can change."""
+    key, value = row.key, row.value
+    if type(key) in IMMUTABLE and type(value) in IMMUTABLE:
+        return row
+    return row.replace(key=snapshot(key), value=snapshot(value))
 
 
 def is_unchanged(copied: Any, value: Any) -> bool:

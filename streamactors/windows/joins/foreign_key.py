@@ -110,8 +110,8 @@ class Subscribe(Operator):
             if new is None and old is None:
                 continue
             try:
-                now = None if new is None else self._foreign_key(key, snapshot(new))
-                before = None if old is None else self._foreign_key(key, old)
+                now = None if new is None else self._foreign_key(snapshot(key), snapshot(new))
+                before = None if old is None else self._foreign_key(snapshot(key), old)
                 if now is not None:
                     identify(now)  # or the step behind the internal topic would fail, which does not know the row
             except Exception as error:  # noqa: BLE001 - whatever user code raises
@@ -217,7 +217,7 @@ class ForeignSubscriptions(Operator):
         subscribers = self._subscribers
         entry = subscribers.get(group, member)
         if entry is None:
-            entry = Subscriber(left_key, value_hash, partition)
+            entry = Subscriber(snapshot(left_key), value_hash, partition)
         else:
             entry.hash, entry.partition = value_hash, partition
             if entry.dirty:
@@ -270,7 +270,7 @@ class TellSubscribers(Operator):
             if new is None and old is None and not self._kafka:
                 continue
             out.extend(
-                Record(each.key, _answer((each.hash, new, each.partition)), timestamp, context)
+                Record(snapshot(each.key), _answer((each.hash, new, each.partition)), timestamp, context)
                 for each in self._subscriptions.of(ident)
             )
 

@@ -96,7 +96,7 @@ class LookupJoin(Operator):
             elif ident in self._ahead:
                 answers[ident] = self._ahead[ident]
             else:
-                missing[ident] = key
+                missing[ident] = snapshot(key)
         if missing:
             for ident, (answer, error) in zip(missing, self._asking.ask(list(missing.values())), strict=True):
                 answers[ident] = (answer, error)

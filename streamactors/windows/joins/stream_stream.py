@@ -133,7 +133,7 @@ class JoinSide(Operator):
                 waited = Record(entry.key, value, time, None)
                 self.env.settle(OperatorFailed(self.node, "the joiner", waited, entry.key, None, None, error))
             else:
-                found.append(Record(entry.key, result, time, context))
+                found.append(Record(snapshot(entry.key), result, time, context))
 
     # ── time without rows; the left side acts for both ────────────────────────────────────────────────────────────
 

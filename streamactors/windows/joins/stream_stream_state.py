@@ -12,6 +12,7 @@ from streamactors.windows.state.row_store import StoredRow, row_key
 from streamactors.windows.state.serdes import key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores
+from streamactors.windows.values import snapshot
 
 NEVER: Final = 1 << 63
 _SEGMENT_MS: Final = 60_000  # the shortest segment of Kafka Streams' stores
@@ -61,7 +62,7 @@ class SideRows:
 
     def put(self, ident: Ident, key: Any, time: int, value: Any) -> None:
         """Keep a row, whose value nobody else has."""
-        row = StoredRow(key, time, self._sequence, value)
+        row = StoredRow(snapshot(key), time, self._sequence, value)
         self._sequence = (self._sequence + 1) % _SEQUENCES
         if time > self.newest:
             self.newest = time
@@ -150,7 +151,7 @@ class WaitingRows:
         where = _where(ident, time, side)
         entry = self._entries.get(where)
         if entry is None:
-            entry = UnmatchedValues(key, [value])
+            entry = UnmatchedValues(snapshot(key), [value])
             self._entries.put(where, entry)
             self._log.touch(where, entry)
             if time < self.first_time:

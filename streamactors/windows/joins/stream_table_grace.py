@@ -115,7 +115,7 @@ class GracefulTableJoin(StreamTableJoin):
         self._sequence = (self._sequence + 1) % _SEQUENCES
         key = key_bytes(self._ident(row.key))
         where = row.timestamp.to_bytes(8, "big") + key + self._sequence.to_bytes(4, "big")
-        entry = HeldRow(Record(row.key, snapshot(row.value), row.timestamp, row.context))
+        entry = HeldRow(Record(snapshot(row.key), snapshot(row.value), row.timestamp, row.context))
         self._held.put(where, entry)
         self._log.touch(where, entry)
         if row.timestamp < self._first_time:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from streamactors.windows.errors import InvalidRecord, OperatorFailed
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.record import Record, WindowedRecord
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 _RECORDS: Final = {Record}
 
@@ -60,14 +61,17 @@ class FilterRecords(MapRecords):
 
 
 class KeyBy(MapRecords):
-    """Each record with the key `fn(record)`; value, timestamp and context stay. The aggregation drops keys of None."""
+    """Each record with the key `fn(record)`; value, timestamp and context stay. The aggregation drops keys of None.
+
+    The key may be a part of the value, which later steps may change, so it is copied."""
 
     what = "the key function"
 
     def _take(self, row: Any, out: list[Any]) -> None:
         if not isinstance(row, Record | WindowedRecord):
             raise _no_record(self.node, row)
-        out.append(Record(self._fn(row), row.value, row.timestamp, row.context))
+        key = self._fn(row)
+        out.append(Record(key if type(key) in IMMUTABLE else snapshot(key), row.value, row.timestamp, row.context))
 
 
 def as_record(node: str, element: Any) -> Record:

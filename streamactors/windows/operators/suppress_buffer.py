@@ -118,7 +118,7 @@ class SuppressBuffer(TimedOperator):
             if entry is None:
                 time = end if final and end is not None else timestamp
                 tie = self._serialised(ident, start, end)
-                entry = held[where] = Held(where, key, snapshot(old), time, tie)
+                entry = held[where] = Held(where, snapshot(key), snapshot(old), time, tie)
                 queue.push(time, tie, entry)
                 self._log.touch(where, entry)
                 if time < first_time:
@@ -191,6 +191,8 @@ class SuppressBuffer(TimedOperator):
             self._report.emitted += 1
             ident, start, end = _parts(entry.where)
             key, new, timestamp, context = entry.key, entry.new, entry.timestamp, entry.context
+            if self.leaves_when_forwarded:
+                key = snapshot(key)
             old = entry.prior if self.sends_released else entry.old
             out.append((ident, key, start, end, new, old, timestamp, context, self._final))
         if self._report.detailed:

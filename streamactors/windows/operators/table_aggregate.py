@@ -47,7 +47,7 @@ class TableOperator(AggregateOperator):
                 self._log.leave(key_bytes(ident), entry)
         elif entry is None:
             self.env.identity.check(ident)
-            entry = self._table[ident] = TableEntry(key, value, timestamp)
+            entry = self._table[ident] = TableEntry(snapshot(key), value, timestamp)
             self._log.touch(ident, entry)
         else:
             entry.value, entry.timestamp = value, timestamp
@@ -66,7 +66,7 @@ class TableOperator(AggregateOperator):
 
     def items(self) -> Iterator[tuple[Any, Any, int]]:
         """Return (key, value, timestamp) of each entry."""
-        return ((entry.key, snapshot(entry.value), entry.timestamp) for entry in self._table.values())
+        return ((snapshot(entry.key), snapshot(entry.value), entry.timestamp) for entry in self._table.values())
 
     def _state(self) -> dict[str, Any]:
         return {}

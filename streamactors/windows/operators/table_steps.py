@@ -12,6 +12,7 @@ from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.record import Record, WindowedRecord
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
+from streamactors.windows.values import IMMUTABLE, snapshot
 
 
 class TableStepOperator(Operator):
@@ -83,7 +84,9 @@ class TableFilter(TableStepOperator):
 
 
 class ToStream(Operator):
-    """Turns each update into an element: WindowedRecord, or Record without windows. The value None is a tombstone."""
+    """Turns each update into an element: WindowedRecord, or Record without windows. The value None is a tombstone.
+
+    The key of an element is its own: updates of one row share a key, and other steps on the table still need it."""
 
     def __init__(self, env: TaskEnvironment, windowed: bool, parent: Operator) -> None:
         super().__init__("to-stream", env)
@@ -94,13 +97,21 @@ class ToStream(Operator):
         if self._windowed:
             out.extend(
                 [
-                    WindowedRecord(key, start, end, new, timestamp, context, final)  # type: ignore[arg-type]
+                    WindowedRecord(
+                        key if type(key) in IMMUTABLE else snapshot(key),
+                        start,  # type: ignore[arg-type]
+                        end,  # type: ignore[arg-type]
+                        new,
+                        timestamp,
+                        context,
+                        final,  # type: ignore[arg-type]
+                    )
                     for _, key, start, end, new, _, timestamp, context, final in rows
                 ]
             )
         else:
             for _, key, _, _, new, _, timestamp, context, _ in rows:
-                out.append(Record(key, new, timestamp, context))
+                out.append(Record(key if type(key) in IMMUTABLE else snapshot(key), new, timestamp, context))
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         return self._parent.read(ident, start, end)

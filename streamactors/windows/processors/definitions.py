@@ -127,19 +127,20 @@ class KeyedFunction(Processor):
         if record.key is None:
             self._context.drop(record)
             return
-        state = self._states.get(record.key)
+        key = snapshot(record.key)  # `fn` may change the record's
+        state = self._states.get(key)
         answer = self._fn(self._initial() if state is None else state, record)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise TypeError(f"{self._name}: the function returned {answer!r}; return (state, results)")
         state, results = answer
         if isinstance(results, str | bytes | dict) or not hasattr(results, "__iter__"):
             raise TypeError(f"{self._name}: the results are {results!r}; return (state, [result, …]), with [] for none")
-        self._states.put(record.key, state)
+        self._states.put(key, state)
         for result in results:
             if isinstance(result, Record):
                 self._context.forward(result)
             else:
-                self._context.forward(Record(record.key, result, record.timestamp, record.context))
+                self._context.forward(Record(snapshot(key), result, record.timestamp, record.context))
 
 
 def keyed_definition(

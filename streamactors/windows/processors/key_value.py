@@ -79,7 +79,7 @@ class KeyValues(StateStore[Valued]):
         if entry is None or not self._lives(entry):
             return None
         if self._renews:
-            self._write(at, Valued(key, entry.value, None))
+            self._write(at, Valued(snapshot(key), entry.value, None))
         return snapshot(entry.value)
 
     def range(self, first: Any = None, last: Any = None, *, reverse: bool = False) -> Iterator[tuple[Any, Any]]:
@@ -107,13 +107,13 @@ class KeyValues(StateStore[Valued]):
         return self._living(self._in_order(reverse=reverse))
 
     def _living(self, entries: Iterator[Valued]) -> Iterator[tuple[Any, Any]]:
-        return ((entry.key, snapshot(entry.value)) for entry in entries if self._lives(entry))
+        return ((snapshot(entry.key), snapshot(entry.value)) for entry in entries if self._lives(entry))
 
     def _shown(self, low: bytes | None, high: bytes | None, reverse: bool) -> Iterator[tuple[Any, Any]]:
         if low is not None and high is not None and low >= high:
             return iter(())
         found = self._entries.scan(low, high, reverse=reverse)
-        return ((entry.key, snapshot(entry.value)) for _, entry in found if self._lives(entry))
+        return ((snapshot(entry.key), snapshot(entry.value)) for _, entry in found if self._lives(entry))
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -123,7 +123,7 @@ class KeyValues(StateStore[Valued]):
         if value is None:
             self._remove(at)
         else:
-            self._write(at, Valued(key, snapshot(value), None))
+            self._write(at, Valued(snapshot(key), snapshot(value), None))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Write the value of a key that has none; return the value that the key has already, or None."""
@@ -164,7 +164,7 @@ class KeyValues(StateStore[Valued]):
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
         if request.kind == "get":
             entry = self._entries.get(self._key_bytes(request.key))
-            shown = [] if entry is None or not self._lives(entry) else [(entry.key, entry.value)]
+            shown = [] if entry is None or not self._lives(entry) else [(snapshot(entry.key), entry.value)]
             return iter([StoreEntry(*each) for each in shown])
         if request.kind == "prefix":
             return (StoreEntry(*each) for each in self.prefix(request.key))

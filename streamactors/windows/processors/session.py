@@ -61,7 +61,7 @@ class SessionValues(StateStore[Spanned]):
         if value is None:
             self._remove(at)
         else:
-            self._put(at, Spanned(key, start, end, snapshot(value)))
+            self._put(at, Spanned(snapshot(key), start, end, snapshot(value)))
         self._sweep(self._expired_through, self._retention)
 
     def remove(self, key: Any, start: int, end: int) -> None:
@@ -92,7 +92,7 @@ class SessionValues(StateStore[Spanned]):
         """Return ((key, start, end), value) of all sessions, by key, end and start; numbers come first, by value."""
         hidden = self._expired_through
         return (
-            ((entry.key, entry.start, entry.end), snapshot(entry.value))
+            ((snapshot(entry.key), entry.start, entry.end), snapshot(entry.value))
             for entry in self._in_order(_SUFFIX, reverse=reverse)
             if entry.end > hidden
         )

@@ -13,6 +13,7 @@ from streamactors.windows.processors.state_store import Entry, StateStore, time_
 from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.state.stores import Stores
+from streamactors.windows.values import snapshot
 
 NEVER: Final = 1 << 70
 """A time that does not come."""
@@ -52,7 +53,7 @@ class Timers(StateStore[Timer]):
         """Set a timer; nothing happens if it is set already."""
         place = self._place(key, at)
         if self._entries.get(place) is None:
-            self._put(place, Timer(key, at))
+            self._put(place, Timer(snapshot(key), at))
             if self._first is not None:
                 self._first = min(self._first, at)
 

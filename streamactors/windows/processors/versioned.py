@@ -70,7 +70,7 @@ class VersionedValues(StateStore[Timed]):
         after = self._next(ident, time)
         before = self._entries.get(ident + time_bytes(time))
         deleted = after is None and (value is None or (before is not None and before.sequence == _DELETED))
-        self._put(ident + time_bytes(time), Timed(key, time, _DELETED if deleted else 0, snapshot(value)))
+        self._put(ident + time_bytes(time), Timed(snapshot(key), time, _DELETED if deleted else 0, snapshot(value)))
         self._forget(ident)
         return None if after is None else after.time
 

@@ -67,7 +67,7 @@ class WindowValues(StateStore[Timed]):
         if value is None:
             self._remove(at)
         else:
-            self._put(at, Timed(key, time, self._sequence, snapshot(value)))
+            self._put(at, Timed(snapshot(key), time, self._sequence, snapshot(value)))
         self._sweep(self._expired_through, self._retention)
 
     def get(self, key: Any, time: int) -> Any:
@@ -90,7 +90,7 @@ class WindowValues(StateStore[Timed]):
         """Return ((key, time), value) of all keys, with first <= time <= last, by key and time; numbers come first, by value."""
         begin = max(self._expired_through + 1, 0 if first is None else first)
         return (
-            ((entry.key, entry.time), snapshot(entry.value))
+            ((snapshot(entry.key), entry.time), snapshot(entry.value))
             for entry in self._in_order(_SUFFIX, reverse=reverse)
             if begin <= entry.time and (last is None or entry.time <= last)
         )

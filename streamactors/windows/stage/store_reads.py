@@ -263,7 +263,7 @@ class Reading:
                     wanted = wanted and (request.first_ms is None or request.first_ms <= start)
                     wanted = wanted and (request.last_ms is None or start <= request.last_ms)
             if wanted:
-                yield entry._replace(value=snapshot(entry.value))
+                yield entry._replace(key=snapshot(entry.key), value=snapshot(entry.value))
 
 
 def in_order(entries: Iterable[StoreEntry], serdes: Serdes) -> list[StoreEntry]:

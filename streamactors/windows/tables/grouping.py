@@ -16,6 +16,7 @@ from streamactors.windows.operators.operator import Operator, TaskEnvironment, U
 from streamactors.windows.operators.table_aggregate import TableOperator
 from streamactors.windows.record import Record
 from streamactors.windows.state.stores import Stores
+from streamactors.windows.values import snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class RegroupUpdates(Operator):
     def _of(self, key: Any, value: Any) -> tuple[Any, Any] | None:
         if value is None:
             return None
-        answer = self._fn(key, value)
+        answer = self._fn(snapshot(key), value)
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             raise TypeError(f"the function returned {answer!r}; return (new key, new value)")
         group, mapped = answer

@@ -41,7 +41,7 @@ class StoredTable:
             return
         value = snapshot(value)
         if entry is None:
-            entry = self._entries[where] = TableEntry((key, start, end), value, timestamp)
+            entry = self._entries[where] = TableEntry((snapshot(key), start, end), value, timestamp)
             self._log.touch(where, entry)
         else:
             entry.value, entry.timestamp = value, timestamp

@@ -113,7 +113,7 @@ class VersionedTable(AggregateOperator):
             old, value = None, snapshot(record.value)
             if entry is None:
                 self.env.identity.check(ident)
-                entry = table[ident] = Versions(record.key, [(timestamp, value)])
+                entry = table[ident] = Versions(snapshot(record.key), [(timestamp, value)])
                 end = None
                 self._log.touch(ident, entry)
             else:

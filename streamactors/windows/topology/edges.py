@@ -13,7 +13,7 @@ from streamactors.windows.operators.record_steps import as_record
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record, WindowedRecord
 from streamactors.windows.topology.queues import InternalQueues
-from streamactors.windows.values import IMMUTABLE, snapshot
+from streamactors.windows.values import own_row
 
 _RECORDS: Final = {Record}
 
@@ -76,7 +76,7 @@ class TaskEntrance(Operator):
 
 
 class Exit(Operator):
-    """The last operator before a topic. `shared`: other steps may still change the values of rows, so the topic gets copies; rows
+    """The last operator before a topic. `shared`: other steps may still change keys and values of rows, so the topic gets copies; rows
     become bytes only after the chunk."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Exit(Operator):
         topic, outbox = self._topic, self._outbox
         leaving = outbox.rows
         if self._shared:
-            rows = [_own(row) for row in rows]
+            rows = [own_row(row) for row in rows]
         for row in rows:  # mostly one row: a loop costs less than a list comprehension
             leaving.append(new_output((topic, row)))
         if self._comes_back and outbox.queues is not None:
@@ -132,10 +132,5 @@ class ToInternalTopic(Operator):
         else:
             topic = self._topic
             if self._shared:
-                rows = [_own(row) for row in rows]
+                rows = [own_row(row) for row in rows]
             self._outbox.rows.extend([new_output((topic, row)) for row in rows])
-
-
-def _own(row: Any) -> Any:
-    """Return a row whose value nobody else can change."""
-    return row if type(row.value) in IMMUTABLE else row.replace(value=snapshot(row.value))

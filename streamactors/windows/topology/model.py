@@ -42,8 +42,8 @@ class Node(ABC):
         self.reads: list[Node] = []
 
     @property
-    def shares_values(self) -> bool:
-        """Whether another step may still change the values of this node's rows: some step above has other children, or is a processor, which may
+    def shares_rows(self) -> bool:
+        """Whether another step may still change keys and values of this node's rows: some step above has other children, or is a processor, which may
         keep what it forwards."""
         above, seen = list(self.parents), set[Node]()
         while above:

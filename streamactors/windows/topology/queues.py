@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from streamactors.windows.values import IMMUTABLE, snapshot
+from streamactors.windows.values import own_row
 
 
 class InternalQueues:
@@ -27,7 +27,7 @@ class InternalQueues:
         if queue is None:
             queue = self._rows[topic] = deque()
         was_empty = not queue
-        queue.extend(map(_written, rows))
+        queue.extend(map(own_row, rows))  # as they would come back from the broker
         if was_empty and queue:
             if self.waiting:
                 self._offer(topic)
@@ -82,9 +82,3 @@ class InternalQueues:
                 at = child
             heap[at] = moved
         return first
-
-
-def _written(row: Any) -> Any:
-    """Return a row as it would come back from the broker: it shares nothing with the row that was sent."""
-    value = row.value
-    return row if type(value) in IMMUTABLE else row.replace(value=snapshot(value))

@@ -35,7 +35,7 @@ class StoreView:
         entries = KeyPlaces(self._serdes).in_order(self._operator.entries(StoreRequest("range")))
         return (
             (
-                each.key if each.start is None else (each.key, each.start, each.end),
+                snapshot(each.key) if each.start is None else (snapshot(each.key), each.start, each.end),
                 (snapshot(each.value), each.timestamp),
             )
             for each in entries

@@ -2,7 +2,9 @@
 
 Kafka Streams keeps bytes, so what its functions get is theirs. Here stores keep objects. Each topology runs five times with the same rows:
 with functions that change no argument, and with functions that spoil their arguments; the latter without restarts, with a restart from the
-changelog after each row, with a restart from disk after each row, and with all rows as one chunk. All results are equal."""
+changelog after each row, with a restart from disk after each row, and with all rows as one chunk. All results are equal.
+
+Keys are strings, dicts and tuples of lists. A `peek` after each input and after the results spoils keys and values that others have taken."""
 
 from __future__ import annotations
 
@@ -16,88 +18,51 @@ import pytest
 
 from streamactors.testing import TopologyDriver
 from streamactors.windows import (
-    BufferConfig,
     CountWindows,
     JoinWindows,
     KeyValueStore,
     Processor,
     Record,
-    RecordContext,
     SessionStore,
-    SessionWindows,
-    SlidingWindows,
-    Suppressed,
     TaskIdentity,
-    TimeWindows,
     VersionedStore,
     WindowStore,
 )
-from streamactors.windows.record import WindowedRecord
+from streamactors.windows.stage.store_reads import Reading
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
+from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.topology.edges import Output
+from streamactors.windows.topology.table import TopologyTable
 from streamactors.windows.topology.topics import TopologyTopics, topology_factory
-
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def spoil(value: Any) -> None:
-    """Change everything in a value that can be changed."""
-    if isinstance(value, Record | WindowedRecord):
-        spoil(value.value)
-    elif isinstance(value, dict):
-        for each in value.values():
-            spoil(each)
-        value["spoilt"] = True
-    elif isinstance(value, list | tuple):
-        for each in value:
-            spoil(each)
-        if isinstance(value, list):
-            value.append("spoilt")
-
-
-def calm(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` on copies: it changes nothing."""
-    return lambda *given: fn(*copy.deepcopy(given))
-
-
-def spoiling(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn`, which spoils its arguments when it has its result."""
-
-    def call(*given: Any) -> Any:
-        result = fn(*copy.deepcopy(given))
-        for each in given:
-            spoil(each)
-        return result
-
-    return call
-
-
-def gather(seen: list[Any], value: Any) -> list[Any]:
-    """An aggregate that grows in place."""
-    seen.append(value)
-    return seen
+from tests.windows.mutating import (
+    CLOSED,
+    HELD,
+    HOPPING,
+    KEYS,
+    ROWS,
+    SESSIONS,
+    SLIDING,
+    TUMBLING,
+    Wrap,
+    both,
+    calm,
+    gather,
+    plus,
+    row,
+    spoil,
+    spoiling,
+)
 
 
 def drop(seen: list[Any], value: Any) -> list[Any]:
     return [each for each in seen if each != value]
 
 
-def both(left: Any, right: Any) -> dict[str, Any]:
-    return {"left": left, "right": right}
-
-
 def named(key: Any, value: Any) -> Any:
-    return f"k{len(value['in']) % 2}"
-
-
-CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
-HELD = Suppressed.until_time_limit(4, BufferConfig.max_records(2).emit_early_when_full())
-TUMBLING = TimeWindows.of_size(6).with_grace(3)
-HOPPING = TimeWindows.of_size(6).advance_by(2).with_grace(3)
-SLIDING = SlidingWindows.of_difference(5).with_grace(3)
-SESSIONS = SessionWindows.with_gap(3).with_grace(3)
+    return KEYS[f"k{len(value['in']) % 3}"]
 
 
 class Keeps(Processor):
@@ -112,12 +77,18 @@ class Keeps(Processor):
             context.store, ("k", "w", "s", "v", "t")
         )
 
+    def on_timer(self, key: Any, at: int) -> None:
+        self.context.forward(Record(copy.deepcopy(key), "timer", at))
+        if self.spoils:
+            spoil(key)
+
     def process(self, record: Record) -> None:
         key, time, values = record.key, record.timestamp, self.values
+        self.context.timer(key, time + 4)
         found = [
             values.get(key),
             *values.range(None, None),
-            *values.prefix("k"),
+            *values.prefix(key),
             *values.items(),
             values.put_if_absent("first", {"in": [time]}),
             *self.windows.range(key, 0, 99),
@@ -131,7 +102,7 @@ class Keeps(Processor):
             self.table.get(key),
             *self.table.items(),
         ]
-        self.context.forward(Record(key, copy.deepcopy(found), time))
+        self.context.forward(Record(copy.deepcopy(key), copy.deepcopy(found), time))
         put = [copy.deepcopy(record.value) for _ in range(4)]
         values.put(key, put[0])
         self.windows.put(key, put[1], time)
@@ -140,7 +111,7 @@ class Keeps(Processor):
         if time % 5 == 0:
             found.append(values.delete(key))
         if self.spoils:
-            spoil([*found, *put])
+            spoil([*found, *put, key])
 
 
 def stores(wrap: Wrap, topics: TopologyTopics) -> Any:
@@ -174,10 +145,6 @@ def in_place(windows: Any, *merge: Any, then: Callable[[Any], Any] = lambda tabl
         return table.map_values(wrap(lambda value: {"seen": value})).to_stream()
 
     return build
-
-
-def plus(left: list[Any], right: list[Any]) -> list[Any]:
-    return left + right
 
 
 def cogrouped(windows: Any, *merge: Any) -> Build:
@@ -232,8 +199,10 @@ def joined_streams(how: str) -> Build:
 
 
 def lookup(wrap: Wrap, topics: TopologyTopics) -> Any:
-    answers = {f"k{n}": {"answer": [n]} for n in range(3)}
-    return topics.stream("a").join_lookup(answers.get, wrap(both), how="left")
+    def answer(key: Any) -> Any:
+        return {"answer": list(key)} if key != KEYS["k1"] else None
+
+    return topics.stream("a").join_lookup(wrap(answer), wrap(both), how="left")
 
 
 def counted(make: Callable[[Any, Wrap], Any]) -> Build:
@@ -309,28 +278,40 @@ BUILDS: dict[str, Build] = {
     "keyed": keyed,
 }  # fmt: skip
 
-KEYS = ("k0", "k1", "k0", "k2", "k0", "k1", "k0", "k0", "k2", "k1", "k0", "k1")
-ROWS: list[tuple[str, str, Any, int]] = [
-    ("ab"[(n // 2 + n) % 2], key, {"in": list(range(n % 5))}, n * 2 - 3 * (n % 4 == 3))
-    for n, key in enumerate(KEYS * 3)
-] + [("b", "k0", None, 70), ("a", "k0", {"in": [1]}, 71), ("a", "k1", None, 72), ("a", "k9", {"in": []}, 200)]
 IDENTITY = TaskIdentity("mutates")
 
 
+class Inputs(TopologyTopics):
+    """Topics that keep the streams and tables of their inputs."""
+
+    def __init__(self, semantics: Any) -> None:
+        super().__init__(semantics)
+        self.made: list[Any] = []
+
+    def stream(self, *names: Any, **options: Any) -> Any:
+        self.made.append(super().stream(*names, **options))
+        return self.made[-1]
+
+    def table(self, *names: Any, **options: Any) -> Any:
+        self.made.append(super().table(*names, **options))
+        return self.made[-1]
+
+
 def topology_of(build: Build, wrap: Wrap, semantics: Any) -> TopologyTopics:
-    topics = TopologyTopics(semantics)
-    build(wrap, topics).to("out")
+    topics = Inputs(semantics)
+    results = build(wrap, topics)
+    results.to("out")
+    for each in (results, *topics.made):  # after all other steps
+        rows = each.to_stream() if isinstance(each, TopologyTable) else each
+        rows.peek(wrap(lambda row: None))
     return topics
-
-
-def row(number: int) -> Record:
-    topic, key, value, time = ROWS[number]
-    return Record(key, copy.deepcopy(value), time, RecordContext(topic, 0, number))
 
 
 def shown(outputs: list[Output]) -> list[Any]:
     """The results as they are now; whoever got them then spoils them."""
-    found = [(each.topic, each.record.key, copy.deepcopy(each.record.value), each.record.timestamp) for each in outputs]
+    found = [
+        (each.topic, *copy.deepcopy((each.record.key, each.record.value)), each.record.timestamp) for each in outputs
+    ]
     for each in outputs:
         spoil(each.record)
     return found
@@ -432,12 +413,15 @@ def test_a_state_that_every_key_begins_with_is_not_shared() -> None:
 
 def test_what_a_test_or_a_query_reads_of_a_store_is_its_own() -> None:
     driver = TopologyDriver(lambda topics: topics.table("s", name="rows").filter(bool, name="view"))
-    driver.pipe("s", "k", {"in": [1]}, 1)
+    driver.pipe("s", {"id": [1]}, {"in": [1]}, 1)
     for name in ("rows", "view"):
         for _ in range(2):
-            found = driver.store(name).get("k")
+            found = driver.store(name).get({"id": [1]})
             assert found == ({"in": [1]}, 1)
             spoil(found)
             listed = list(driver.store(name).items())
-            assert listed == [("k", ({"in": [1]}, 1))]
+            assert listed == [({"id": [1]}, ({"in": [1]}, 1))]
             spoil(listed)
+            [asked] = Reading(name, StoreRequest("range"), Serdes())([driver._task])
+            assert asked == StoreEntry({"id": [1]}, {"in": [1]}, 1)
+            spoil(asked)

@@ -85,8 +85,8 @@ class SessionOperator(InclusiveOperator[Session]):
         replaced = None  # its value, if its deletion is not forwarded
         for session in joined:
             if start != end and self._closing is None:  # the union is more than the row itself
-                key, old = session.key, session.value
-                out.append((ident, key, session.start, session.end, None, old, session.end, context, False))
+                old = session.value
+                out.append((ident, record.key, session.start, session.end, None, old, session.end, context, False))
             elif self._sends_replaced:
                 replaced = session.value
             if session.start == start and session.end == end and value is not None:
@@ -101,7 +101,8 @@ class SessionOperator(InclusiveOperator[Session]):
         elif value is not None:
             if not joined:
                 self.env.identity.check(ident)
-            session = Session(ident, record.key, start, end, snapshot(value), context)
+            key = joined[0].key if joined else snapshot(record.key)
+            session = Session(ident, key, start, end, snapshot(value), context)
             if self._by_arrival:
                 session.born = self._birth(joined)
             self._sessions.add(session)
@@ -146,8 +147,11 @@ class SessionOperator(InclusiveOperator[Session]):
                 if end // segment < shown_from // segment:
                     continue  # a jump of time dropped its segment of the store before the segment was read
                 context = trigger or context
-            value = snapshot(session.value)  # the session stays readable until its retention is over
-            out.append((session.ident, session.key, session.start, end, value, None, end, context, True))
+            key, value = (
+                snapshot(session.key),
+                snapshot(session.value),
+            )  # the session stays readable until its retention is over
+            out.append((session.ident, key, session.start, end, value, None, end, context, True))
 
     def _kept_from(self) -> int:
         """Sessions that end before it can neither be joined nor read."""

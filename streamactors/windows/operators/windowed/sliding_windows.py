@@ -138,7 +138,7 @@ class SlidingOperator(InclusiveOperator[Pane]):
                     self._log.leave(cell_key(ident, start), pane)
                     self._keys.changed(ident, -1)
         elif pane is None:
-            pane = Pane(ident, record.key, start, kept, timestamp, record.context, old)
+            pane = Pane(ident, snapshot(record.key), start, kept, timestamp, record.context, old)
             panes.insert(pane)
             self._touch(pane, 1)
             self._await_close(pane)
@@ -173,8 +173,8 @@ class SlidingOperator(InclusiveOperator[Pane]):
                 continue  # a jump of time made Kafka's store hide it
             context = (trigger or pane.context) if self._kafka else pane.context
             old = pane.old if self._suppresses else None
-            value = snapshot(pane.value)
-            out.append((pane.ident, pane.key, start, end, value, snapshot(old), pane.timestamp, context, True))
+            key, value = snapshot(pane.key), snapshot(pane.value)
+            out.append((pane.ident, key, start, end, value, snapshot(old), pane.timestamp, context, True))
 
     def _kept_from(self) -> int:
         """No later row looks at windows that start before this, and no reader sees them."""

@@ -148,7 +148,7 @@ class TimeFinals(TimeWindowOperator):
         """A key's first row in a window. Raises BufferFull if there is one too many even after a release."""
         self.env.identity.check(ident)
         cell = cells[ident] = Cell(
-            record.key, value, record.timestamp, record.context, prior if self._old_from_init else None
+            snapshot(record.key), value, record.timestamp, record.context, prior if self._old_from_init else None
         )
         self._log.touch((start, ident), cell)
         self._held += 1
@@ -182,10 +182,10 @@ class TimeFinals(TimeWindowOperator):
         return [
             (
                 ident,
-                cell.key,
+                snapshot(cell.key),  # the window stays readable
                 start,
                 end,
-                snapshot(cell.value),  # the window stays readable
+                snapshot(cell.value),
                 cell.old if self._suppresses else None,
                 cell.timestamp,
                 trigger if self._kafka and trigger is not None else cell.context,

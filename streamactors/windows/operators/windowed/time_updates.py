@@ -40,7 +40,7 @@ class TimeUpdates(TimeWindowOperator):
                         old = None
                     if new is not None:
                         self.env.identity.check(ident)
-                        cell = cells[ident] = Cell(key, snapshot(new), timestamp, None, None)
+                        cell = cells[ident] = Cell(snapshot(key), snapshot(new), timestamp, None, None)
                         self._log.touch((start, ident), cell)
                 elif new is None:
                     del cells[ident]

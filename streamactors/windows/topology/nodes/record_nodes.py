@@ -75,7 +75,7 @@ class SinkNode(Node):
 
     def operator(self, build: Build) -> Operator:
         comes_back = self.topic in build.topology.sources
-        return Exit(self.name, build.env, self.topic, build.outbox, comes_back=comes_back, shared=self.shares_values)
+        return Exit(self.name, build.env, self.topic, build.outbox, comes_back=comes_back, shared=self.shares_rows)
 
 
 class RepartitionNode(Node):
@@ -97,5 +97,5 @@ class RepartitionNode(Node):
             build.outbox,
             needs_key=self.needs_key,
             counted=self.counted,
-            shared=self.shares_values,
+            shared=self.shares_rows,
         )
