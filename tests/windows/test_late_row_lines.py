@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from streamactors.log_limit import LogLimit
 from streamactors.windows import Record
+from streamactors.windows.operators.windowed import late_rows
 from streamactors.windows.operators.windowed.late_rows import refuse_row
 
 
-def test_late_rows_of_a_step_are_logged_once_and_all_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_late_rows_of_a_step_are_logged_once_and_all_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_rows, "log_limited", LogLimit(now_s=lambda: 0.0).log)
     env: Any = SimpleNamespace(late=None, metrics=SimpleNamespace(dropped_late=0))
     for at_ms in range(100):
         refuse_row("visits", env, Record("a", 1, at_ms), 0, 100, stream_time=1_000, grace_ms=0)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from streamactors.codec import dumps, loads
+from streamactors.log_limit import LogLimit
 from streamactors.testing import TopologyDriver
 from streamactors.windows import (
     BufferConfig,
@@ -24,13 +25,12 @@ from streamactors.windows import (
     TaskIdentity,
     TimeWindows,
 )
+from streamactors.windows.operators.windowed import late_rows
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import META_KEY
 from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
-
-pytestmark = pytest.mark.expects_log("late rows dropped so far", again=True)
 
 SEMANTICS = ("strict", "kafka")
 WINDOWS = {
@@ -94,21 +94,32 @@ def rows(every: int = 1) -> list[Record]:
     ]
 
 
-def run(factory: TopologyFactory, *, restarts: bool, every: int = 1) -> list[Any]:
-    task, found, entries = factory.restored(IDENTITY, ()), [], []
+@pytest.fixture
+def late_rows_are_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is limited by a clock that stands still, so each step logs its first late row, however long the test takes."""
+    monkeypatch.setattr(late_rows, "log_limited", LogLimit(now_s=lambda: 0.0).log)
+
+
+def run(factory: TopologyFactory, *, restarts: bool, every: int = 1) -> tuple[list[Any], int]:
+    """Return the results, and the number of late rows."""
+    task, found, entries, late = factory.restored(IDENTITY, ()), [], [], 0
     for row in rows(every):
         found += task.process_chunk([row])
         if restarts:
             entries += task.changes()
+            late += task.metrics.dropped_late
             task = factory.restored(IDENTITY, entries)
-    return found + task.end_of_input()
+    found += task.end_of_input()
+    return found, late + task.metrics.dropped_late
 
 
-def run_on_disk(factory: TopologyFactory, path: Path, every: int) -> list[Any]:
-    memory, found = Memory(8 << 20), []
+def run_on_disk(factory: TopologyFactory, path: Path, every: int) -> tuple[list[Any], int]:
+    memory, found, late = Memory(8 << 20), [], 0
     disk: TaskDisk | None = None
+    task: Any = None
     for row in rows(every):
         if disk is not None:
+            late += task.metrics.dropped_late
             disk.close()
         disk = TaskDisk(Rocks(path, memory), factory().stores, time_first=factory.time_first)
         task = factory.restored(IDENTITY, (), DiskStores(disk, lambda: 1))
@@ -118,27 +129,32 @@ def run_on_disk(factory: TopologyFactory, path: Path, every: int) -> list[Any]:
     assert disk is not None
     found += task.end_of_input()
     disk.close()
-    return found
+    return found, late + task.metrics.dropped_late
 
 
+@pytest.mark.usefixtures("late_rows_are_logged_once")
+@pytest.mark.expects_log("l-n: ", "r-n: 1 late rows dropped so far")
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_join_of_final_windows_gives_the_same_with_a_restart_after_each_row(
     case: tuple[str, str, str], semantics: str
 ) -> None:
     factory = factory_of(case, semantics)
-    expected = run(factory, restarts=False)
+    expected, late = run(factory, restarts=False)
     assert any(None not in row.record.value for row in expected if row.record.value), "no two windows met"
-    assert run(factory, restarts=True) == expected
+    assert late > 0
+    assert run(factory, restarts=True) == (expected, late)
 
 
+@pytest.mark.usefixtures("late_rows_are_logged_once")
+@pytest.mark.expects_log("r-n: 1 late rows dropped so far")
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_a_join_of_final_windows_gives_the_same_from_disk(windows: str, semantics: str, tmp_path: Path) -> None:
     factory = factory_of((windows, "aggregate", "emitted"), semantics)
-    expected = run(factory, restarts=False, every=4)
+    expected, late = run(factory, restarts=False, every=4)
     assert any(None not in row.record.value for row in expected if row.record.value), "no two windows met"
-    assert run_on_disk(factory, tmp_path, every=4) == expected
+    assert run_on_disk(factory, tmp_path, every=4) == (expected, late)
 
 
 def met(windows: str, semantics: Any, *, later: int, restarts: bool = False) -> list[Any]:
