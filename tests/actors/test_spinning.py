@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamactors.actors.dispatching import dispatcher as dispatcher_module
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, SLEEPLESS_ROUNDS, forget_spins, spins
 from streamactors.actors.pool import pool_watch
@@ -153,6 +154,28 @@ def takes_a_turn(pool: ElasticPool) -> None:
     pool.spawn(lambda message: done.set(), "turn").tell(None)
     assert done.wait(30)
     eventually(lambda: pool.at_rest)
+
+
+def test_an_actor_that_works_without_a_pause_and_has_functions_called_does_not_spin(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whether the last call of the round was that of a cell decided: one of a function beside it was reported as a spin.
+    monkeypatch.setattr(dispatcher_module, "SLEEPLESS_ROUNDS", 10)
+    turns, enough = 0, threading.Event()
+
+    def receive(message: str) -> None:
+        nonlocal turns
+        turns += 1
+        if turns < 100_000:  # of which 500 are served in a round
+            cell.tell(message)
+            dispatcher.execute(lambda: None)
+        else:
+            enough.set()
+
+    cell = dispatcher.spawn(receive, "worker")
+    cell.tell("work")
+    assert enough.wait(60)
+    assert not spins()
 
 
 @pytest.mark.expects_log("whole core")

@@ -21,7 +21,7 @@ from typing import Final
 from streamactors.actors.cell import Cell, OnDeadLetter, OnError, Receive, log_dead_letter, log_error
 from streamactors.actors.dispatching.descriptors import Callback, Descriptors, HasFileno, OnReady, name_of
 from streamactors.actors.dispatching.poller import Waker
-from streamactors.actors.dispatching.spinning import SLEEPLESS_ROUNDS, report_spin
+from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, SLEEPLESS_ROUNDS, report_spin
 from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
 from streamactors.actors.threads import add_current_thread, left_behind_by_fork, remove_current_thread
 from streamactors.clock import Clock, SystemClock, VirtualClock
@@ -263,13 +263,17 @@ class Dispatcher:
             self._sleepless = 0
         else:
             self._sleepless += 1
-            if self._sleepless == SLEEPLESS_ROUNDS:
-                self._report_sleepless()
+            if self._sleepless > SLEEPLESS_ROUNDS:
+                self._look_for_spin()
 
-    def _report_sleepless(self) -> None:
-        """The loop has not slept for long. A cell has messages whenever it runs, so it is a function that queues itself, or a timer."""
-        self._sleepless = 0
-        if not isinstance(self._doing, Cell):
+    def _look_for_spin(self) -> None:
+        """The loop has not slept for long. A cell has messages whenever it runs. Without one it is a function that queues itself, or a timer.
+
+        Before the loop has not slept for so long, no round looks for cells: a round costs as much as it did."""
+        if isinstance(self._doing, Cell) or any(isinstance(each, Cell) for each in list(self._inbox)):
+            self._sleepless = 0
+        elif self._sleepless == SLEEPLESS_ROUNDS + FRUITLESS_CALLS:
+            self._sleepless = 0
             report_spin(self.name, name_of(self._doing), f"ran in {SLEEPLESS_ROUNDS:,} rounds without a sleep")
 
     def _sleep_s(self) -> float | None:

@@ -25,7 +25,7 @@ from streamactors.broker.log.folders.data_folders import Folders
 from streamactors.broker.log.folders.folder_names import deleted_name, stray_name
 from streamactors.broker.log.folders.future_log import FutureLog
 from streamactors.broker.log.folders.meta_properties import MetaProperties
-from streamactors.broker.log.folders.strays import Stray, stray_in
+from streamactors.broker.log.folders.strays import Stray
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.shortage import FULL_ERRORS, NAMES_TAKEN, passes
 from streamactors.broker.log.start import Key, LogStart
@@ -355,21 +355,32 @@ class LogManager:
             self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
 
     def set_aside(self, topic: str, partition: int) -> Path:
-        """Close a log and keep its folder under another name. Return the folder. Raises StorageError.
+        """Close a log and keep its folder under another name. Return the folder. Raises StorageError, and then the folder is that of the log: no other
+        log can take its place.
 
         Nothing deletes it: the records may be the only ones."""
         with self._logs_lock:
-            log = self._logs.pop((topic, partition))
-            self._counts[log.directory.parent] -= 1
-        self.cleaner.forget(topic, partition)
+            log = self._logs[topic, partition]
         kept = log.directory.parent / stray_name(topic, partition)
         try:
             log.close()
+        except StorageError as error:  # its files are closed all the same, and whoever opens them recovers them
+            logger.warning("%s", error)
+        try:
             self._disk.rename(log.directory, kept)
-            self._disk.sync_directory(kept.parent)
-            self.strays.append(stray_in(self._disk, kept))
         except OSError as error:
-            raise StorageError(f"cannot rename {log.directory} to {kept.name}: {error.strerror or error}") from error
+            log.folder.note(error)
+            kind = StorageShortage if passes(error) else StorageError
+            raise kind(f"cannot rename {log.directory} to {kept.name}: {error.strerror or error}") from error
+        with self._logs_lock:
+            del self._logs[topic, partition]
+            self._counts[kept.parent] -= 1
+        self.cleaner.forget(topic, partition)
+        self.strays.append(Stray(kept, log.size_bytes))
+        try:
+            self._disk.sync_directory(kept.parent)
+        except OSError as error:
+            log.folder.note(error)  # a power cut may undo the name, and the next start repeats it
         return kept
 
     # ---- periodic work ----

@@ -160,11 +160,16 @@ class MetadataPublisher:
             for partition in topic.partitions:
                 if node.node_id in partition.replicas:
                     state = _state(topic, partition, least_in_sync, unclean, node.node_id)
-                    self._attempt(topic, partition, self._partitions.apply, state, config)
+                    self._attempt(topic, partition, self._place, topic, state, config, delta.was_deleted)
                 elif self._partitions.get(topic.name, partition.partition) is not None:  # it has moved to other brokers
                     self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)
         for topic in self._reconfigured(delta):
             self._partitions.reconfigure(topic.name, *self._log_config(node.config, image, topic))
+
+    def _place(self, topic: TopicImage, state: PartitionState, config: LogConfig, was_deleted: WasDeleted) -> None:
+        """Apply the state of a partition, for which `prepare` may have found no descriptor or no space: then the log of another topic is still there."""
+        self._discard_namesake(topic, state.partition, was_deleted)
+        self._partitions.apply(state, config)
 
     def _attempt(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -170,3 +171,19 @@ def test_appends_and_reads_go_on_while_a_time_is_looked_for(make_log: MakeLog, m
         searcher.join(30)
     assert found == [NOTHING_LISTED]  # it was held till then, but is before the log's start now
     assert not any(path.suffix == ".log" and log.close_idle() for path in log.directory.iterdir())
+
+
+def test_a_search_for_the_greatest_timestamp_that_fails_holds_no_file_open(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each such search kept the segment's file open for good, so that it gave no descriptor back when others were short of them.
+    log = make_log()
+    log.append_as_leader(at_times(10, 30), 0, NOW_MS)
+
+    def read_batch(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(log_read, "read_batch", read_batch)
+    with pytest.raises(OSError, match="Input/output"):
+        log.reader.list_offset(MAX_TIMESTAMP, 2)
+    assert log.active.log.close_if_idle()

@@ -8,6 +8,7 @@ even if it exceeds the limit, and offsets beyond the bound are invisible. Source
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, NamedTuple
 
@@ -96,26 +97,23 @@ def _held(segment: Segment, offset: int) -> HeldRange:
 
 
 def _greatest_record(held: HeldRange, begin: int, up_to: int) -> ListedOffset:
-    """Return the first record with the greatest timestamp in [begin, up_to). Release the range.
+    """Return the first record with the greatest timestamp in [begin, up_to) of a range.
 
     The headers name the batch. Only it and the batch that begins before `begin` are read whole."""
     file, position, end = held
     best, likely_at, likely = NOTHING_LISTED, 0, None
-    try:
-        for at, header in walk_headers(file, position, end):
-            if header.base_offset >= up_to:
-                break
-            if header.next_offset <= begin or not header.count:
-                continue
-            if header.base_offset < begin:
-                best = _greatest_in(file, at, header, begin)
-            elif likely is None or header.max_timestamp > likely.max_timestamp:
-                likely_at, likely = at, header
-        if likely is not None and likely.max_timestamp > best.timestamp_ms:
-            best = max(best, _greatest_in(file, likely_at, likely, begin), key=lambda each: each.timestamp_ms)
-        return best
-    finally:
-        file.release()
+    for at, header in walk_headers(file, position, end):
+        if header.base_offset >= up_to:
+            break
+        if header.next_offset <= begin or not header.count:
+            continue
+        if header.base_offset < begin:
+            best = _greatest_in(file, at, header, begin)
+        elif likely is None or header.max_timestamp > likely.max_timestamp:
+            likely_at, likely = at, header
+    if likely is not None and likely.max_timestamp > best.timestamp_ms:
+        best = max(best, _greatest_in(file, likely_at, likely, begin), key=lambda each: each.timestamp_ms)
+    return best
 
 
 def _greatest_in(file: LogFile, at: int, header: RecordBatch, begin: int) -> ListedOffset:
@@ -257,26 +255,27 @@ class LogReader:
         """Return the first record with the greatest timestamp in [log start, up_to)."""
         begin, best, searched = self._log.log_start_offset, NOTHING_LISTED, set[int]()
         while True:
-            with self._log.lock:
-                files = [
-                    segment
-                    for segment in self._files.all[self._files.index_at(begin) :]
-                    if segment.base_offset < up_to and segment.base_offset not in searched
-                ]
-                for segment in files:
-                    segment.load_times()
-                latest = max(files, key=lambda each: each.greatest.timestamp, default=None)
-                if latest is None or latest.greatest.timestamp <= best.timestamp_ms:
-                    return best
-                searched.add(latest.base_offset)
-                timestamp, offset = latest.greatest
-                likely = _held(latest, offset) if begin <= offset < up_to else None
-                whole = _held(latest, max(begin, latest.base_offset))
-            found = self._first_record(likely, timestamp) if likely else NOTHING_LISTED
-            if 0 <= found.offset < up_to:
-                whole.file.release()
-            else:  # The log start or the bound cuts the segment, or compaction has emptied the batch.
-                found = _greatest_record(whole, begin, up_to)
+            with ExitStack() as held:
+                with self._log.lock:
+                    files = [
+                        segment
+                        for segment in self._files.all[self._files.index_at(begin) :]
+                        if segment.base_offset < up_to and segment.base_offset not in searched
+                    ]
+                    for segment in files:
+                        segment.load_times()
+                    latest = max(files, key=lambda each: each.greatest.timestamp, default=None)
+                    if latest is None or latest.greatest.timestamp <= best.timestamp_ms:
+                        return best
+                    searched.add(latest.base_offset)
+                    timestamp, offset = latest.greatest
+                    whole = _held(latest, max(begin, latest.base_offset))
+                    held.callback(whole.file.release)
+                    likely = _held(latest, offset) if begin <= offset < up_to else None
+                found = self._first_record(likely, timestamp) if likely else NOTHING_LISTED
+                if not 0 <= found.offset < up_to:
+                    # The log start or the bound cuts the segment, or compaction has emptied the batch.
+                    found = _greatest_record(whole, begin, up_to)
             best = max(best, found, key=lambda each: each.timestamp_ms)
 
     def _first_record(self, held: HeldRange, timestamp_ms: int) -> ListedOffset:
