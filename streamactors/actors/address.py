@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress
 
 
 class Mailbox(Protocol):
-    """The receiver behind an address: takes (message, sender)."""
+    """The receiver at an address: takes (message, sender)."""
 
     name: str
 

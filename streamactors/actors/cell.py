@@ -19,7 +19,7 @@ _log = logging.getLogger("streamactors.actors")
 
 MESSAGES_PER_TURN: Final = 64
 LARGEST_MAILBOX: Final = 100_000
-"""Messages. A mailbox takes more, because a teller never waits; then its actor is told faster than it works, which is logged once."""
+"""Messages. A mailbox takes more, because a sender never waits; then messages arrive faster than the actor works, which is logged once."""
 
 TOLD_TOO_FAST: Final = (
     "it is told faster than it works; ask it and wait for the answers, or put a stream with a bounded queue before it"

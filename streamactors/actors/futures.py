@@ -135,7 +135,7 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         return not self.done()
 
     def result(self, timeout: Timeout | None = None) -> T:
-        """Wait up to `timeout` (seconds, a timedelta or a text such as "5s"; None: without limit) for the result; raise the error if
+        """Wait up to `timeout` (seconds, a timedelta or a string such as "5s"; None: without limit) for the result; raise the error if
         there is one, TimeoutError if there is neither.
 
         Raises WouldBlock unless the result is there already (or `timeout` is 0): on a thread of a dispatcher, a pool or an asyncio loop that

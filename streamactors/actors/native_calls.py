@@ -44,7 +44,7 @@ class NativeCalls:
                 self._changed.notify_all()
 
     def opened(self, resource: Any, name: str) -> None:
-        """A resource is open; `name` is for the log. A resource that nobody refers to any more is not waited for."""
+        """A resource is open; `name` is for the log. A resource without references is not waited for."""
         with self._changed:
             self._open[resource] = name
 

@@ -161,7 +161,7 @@ class ActorSystem:
     def ask(self, address: ActorAddress, message: Any, timeout: Timeout | None = "5s") -> StreamFuture[Any]:
         """Send a message and return the future of the first answer.
 
-        It fails with AskTimeout after `timeout` (seconds, a timedelta or a text; None: never), and with ActorError
+        It fails with AskTimeout after `timeout` (seconds, a timedelta or a string; None: never), and with ActorError
         at once if the actor is stopped or failed on the message.
         """
         mailbox = self._mailbox_of(address)
@@ -189,7 +189,7 @@ class ActorSystem:
         return self._base.on_shutdown(callback)
 
     def shutdown(self, timeout: Timeout = 1.0, *, quiet: bool = False) -> None:
-        """End every actor and every thread within `timeout` (seconds, a timedelta or a text). Idempotent.
+        """End every actor and every thread within `timeout` (seconds, a timedelta or a string). Idempotent.
 
         An actor that does not return in time is named in a warning (unless `quiet`) and its thread left behind. On a
         thread of the system's own it returns at once, and another thread does the work.

@@ -1,4 +1,4 @@
-"""Topic: an actor that passes each published message on to its subscribers. Messages of one publisher arrive in order; nobody waits."""
+"""Topic: an actor that passes each published message on to its subscribers. Messages of one publisher arrive in order; no publisher waits."""
 
 from __future__ import annotations
 

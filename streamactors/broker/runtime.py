@@ -77,7 +77,7 @@ class Runtime:
         self.voters: Voters | None = None  # as the metadata log names them now, with kraft.version 1
         self.replication: Replicating | None = None  # set in a cluster of several brokers
         self.on_fault: Callable[[str], object] = lambda why: None
-        """Ends the broker, which cannot go on; the sentence says why. On any thread; it does not wait. The server sets it."""
+        """Ends the broker, which cannot continue; the sentence says why. On any thread; it does not wait. The server sets it."""
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)
 
     @property

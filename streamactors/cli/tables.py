@@ -52,7 +52,7 @@ def _print_lines(columns: Sequence[str], cells: list[list[str]], numeric: list[b
 
 
 def _print_folded(columns: Sequence[str], cells: list[list[str]], numeric: list[bool], header: bool) -> None:
-    """Print a table as wide as the terminal; a cell that does not fit goes on in the next line."""
+    """Print a table as wide as the terminal; a cell that does not fit continues in the next line."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

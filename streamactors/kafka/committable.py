@@ -1,7 +1,7 @@
 """Offsets in hand: a record together with the handle that commits it, and batches of such handles.
 
 A message, its record and its handle are tuples of the same three fields, (value, librdkafka's message, origin). So C code makes one from the
-other, and only librdkafka's message lives as long as the element. Where a Committer follows the steps inside a source, nobody needs the
+other, and only librdkafka's message lives as long as the element. Where a Committer follows the steps inside a source, no stage needs the
 message after the steps: they see one message that is filled again, and the Committer gets a list of numbers (`GatheredOffsets`).
 
 A handle holds its consumer and the epoch of its assignment. A commit for a partition that has been revoked since does nothing."""
@@ -41,7 +41,7 @@ class Origin:
 
 
 class CommittableOffset(tuple[Any, Any, Origin]):
-    """The position behind one record. Immutable; made on access."""
+    """The position after one record. Immutable; made on access."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class CommittableMessage:
 
     @property
     def offset(self) -> CommittableOffset:
-        """The handle that commits the position behind the record."""
+        """The handle that commits the position after the record."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -177,7 +177,7 @@ def committable_with_metadata(metadata_of: Callable[[ConsumerRecord], str]) -> C
 
 
 def _described(metadata_of: Callable[[ConsumerRecord], str], message: CommittableMessage) -> tuple[int, str]:
-    """Return the position behind a record, and what its commit says."""
+    """Return the position after a record, and what its commit says."""
     offset = message.offset
     try:
         text = metadata_of(message.record)

@@ -59,7 +59,7 @@ class Control:
         with self._lock:
             self._tell = tell
             self._complete = complete
-            for message in self._early:  # under the lock: later messages come behind these
+            for message in self._early:  # under the lock: later messages come after these
                 tell(message)
             self._early.clear()
             stop = self._stop_early
@@ -131,7 +131,7 @@ class Control:
     def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
         """Return the consumer's state: counts, and per partition buffered, demand, paused by whom, position, done, committed, in flight
         and lag. A closed consumer has no partitions. A consumer that is busy for longer is looked at as it is. TimeoutError when the
-        source does not start within `timeout` (seconds, a timedelta or a text)."""
+        source does not start within `timeout` (seconds, a timedelta or a string)."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
             return self._last_snapshot or snapshot_without_consumer()
@@ -192,7 +192,7 @@ class DrainingControl(Control, Generic[T]):
     def drain_and_shutdown(self, completion: Any = None, timeout: Timeout | None = None) -> Any:
         """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error.
 
-        TimeoutError after `timeout` (seconds, a timedelta or a text; None: no limit) for all of it."""
+        TimeoutError after `timeout` (seconds, a timedelta or a string; None: no limit) for all of it."""
         return self._control.drain_and_shutdown(self.stream_completion, timeout)
 
     def stop_at_end(self) -> None:

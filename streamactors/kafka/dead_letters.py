@@ -83,7 +83,7 @@ class DeadLetters:
 
 
 def dead_letters_of(where: str, given: Any) -> DeadLetters | None:
-    """Return where dead letters go; a text is a topic's name. Raises BuildError naming what was given."""
+    """Return where dead letters go; a string is a topic's name. Raises BuildError naming what was given."""
     if given is None or isinstance(given, DeadLetters):
         return given
     if isinstance(given, str) and given:

@@ -5,9 +5,9 @@ KafkaError
 ├── TopicNotFound     the topic does not exist
 ├── TopicError        a topic cannot be created, changed or deleted; the broker says why
 ├── RecordError       a record could not be delivered or read
-├── ConsumerFailed    a consumer cannot go on
+├── ConsumerFailed    a consumer cannot continue
 │   └── OffsetsGone   the broker does not have the offset or the partition
-├── ProducerFailed    a producer cannot go on
+├── ProducerFailed    a producer cannot continue
 ├── CommitFailed      offsets cannot be committed, and a retry does not help
 ├── CommitTimeout     offsets could not be committed in time
 ├── GroupInUse        a group that must have no members has some
@@ -42,7 +42,7 @@ class RecordError(KafkaError):
 
 
 class ConsumerFailed(KafkaError):
-    """A consumer cannot go on; the message names the partition and the reason."""
+    """A consumer cannot continue; the message names the partition and the reason."""
 
 
 class OffsetsGone(ConsumerFailed):
@@ -50,7 +50,7 @@ class OffsetsGone(ConsumerFailed):
 
 
 class ProducerFailed(KafkaError):
-    """A producer cannot go on: it was fenced, or a transaction cannot be committed."""
+    """A producer cannot continue: it was fenced, or a transaction cannot be committed."""
 
 
 class CommitFailed(KafkaError):

@@ -40,7 +40,7 @@ class MetadataClient:
         return self._admin.offsets(dict.fromkeys(_keys(partitions), EARLIEST))
 
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the offsets behind the last records that a consumer with these settings can read."""
+        """Return the offsets after the last records that a consumer with these settings can read."""
         return self._admin.offsets(dict.fromkeys(_keys(partitions), LATEST), committed=self._committed)
 
     def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
@@ -114,7 +114,7 @@ class AsyncMetadataClient:
         return await self._on_thread(self._open().beginning_offsets, partitions)
 
     async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the offsets behind the last records that a consumer with these settings can read."""
+        """Return the offsets after the last records that a consumer with these settings can read."""
         return await self._on_thread(self._open().end_offsets, partitions)
 
     async def committed(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:

@@ -20,7 +20,7 @@ _HARMLESS: Final = re.compile(
 )
 HIDDEN: Final = "[hidden]"
 CLEARLY_SECRET: Final = 8
-"""Characters of a secret that is hidden wherever it stands in a text."""
+"""Characters of a secret that is hidden wherever it stands in a string."""
 _USERS: Final = frozenset({"sasl.username"})
 
 
@@ -88,9 +88,9 @@ class Address(NamedTuple):
 
 
 def addresses_of(text: object) -> list[Address]:
-    """Return the addresses in a text. Raises BuildError naming the one that is none, and why.
+    """Return the addresses in a string. Raises BuildError naming the one that is none, and why.
 
-    librdkafka would take a wrong port modulo 65536, and a text for port 0."""
+    librdkafka would take a wrong port modulo 65536, and a word for port 0."""
     if not isinstance(text, str) or not text.strip():
         raise BuildError(f"bootstrap_servers must be 'host:port', got {text!r}")
     if "@" in text:
@@ -130,9 +130,9 @@ class Properties(dict[str, Any]):
     __str__ = __repr__
 
     def without_secrets(self, text: str) -> str:
-        """Return a text, such as librdkafka's complaint, with the secrets in it hidden. The name of a user is no secret here.
+        """Return a string, such as librdkafka's complaint, with the secrets in it hidden. The name of a user is no secret here.
 
-        A secret that reads like a word, as "client", is hidden only where it stands as a value: in quotes or behind an equals sign."""
+        A secret that reads like a word, as "client", is hidden only where it stands as a value: in quotes or after an equals sign."""
         for name, value in self.items():
             if name not in _USERS and is_secret(name) and isinstance(value, str) and value:
                 clear = len(value) >= CLEARLY_SECRET and not value.isalpha()

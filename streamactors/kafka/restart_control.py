@@ -96,7 +96,7 @@ class RestartControl(Control):
             current.resume(*partitions)
 
     def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
-        """Return the snapshot of the running instance, and the number of `restarts`; `timeout` in seconds, or as a timedelta or a text."""
+        """Return the snapshot of the running instance, and the number of `restarts`; `timeout` in seconds, or as a timedelta or a string."""
         with self._lock:
             current, started = self._current, self._started
         found = snapshot_without_consumer() if current is None else current.snapshot(timeout)

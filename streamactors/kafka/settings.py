@@ -216,7 +216,7 @@ class ConsumerSettings(ClientSettings):
     """How a consumer reads. Back-pressure is per partition: see `low_bytes`, `high_bytes` and `pause_dwell_ms`."""
 
     group_id: str | None = None
-    """The consumer group; None for assigned partitions whose offsets nobody commits."""
+    """The consumer group; None for assigned partitions whose offsets are not committed."""
 
     auto_offset_reset: str = "latest"
     """Where a partition without a committed offset starts: earliest, latest or error."""
@@ -250,7 +250,7 @@ class ConsumerSettings(ClientSettings):
     """A commit that has not succeeded after this time fails with CommitTimeout."""
 
     revoke_timeout_ms: int = field(default=5_000, kw_only=True)
-    """How long a revoked partition waits for its records in flight before the rebalance goes on."""
+    """How long a revoked partition waits for its records in flight before the rebalance continues."""
 
     wait_close_partition_ms: int = field(default=500, kw_only=True)
     """How long the sub-source of a revoked partition stays open. An eager rebalance often assigns the partition again at once."""
@@ -325,7 +325,7 @@ class ProducerSettings(ClientSettings):
 
     transactional_id: str | None = field(default=None, kw_only=True)
     """The transactional id, the same after a restart; None writes without transactions. Member 2 of `streamactors run --processes` uses it
-    with "-2" behind it, since members with one id would fence each other."""
+    followed by "-2", since members with one id would fence each other."""
 
     _rules = PRODUCER_RULES
 

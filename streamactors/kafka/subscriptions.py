@@ -43,7 +43,7 @@ class RestrictedConsumer(Protocol):
         """Return the first offsets that exist."""
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets behind the last records."""
+        """Return the offsets after the last records."""
 
     def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition at or after a time in ms since 1970; -1 where there is none."""

@@ -1,7 +1,7 @@
 """The parent's link to one worker process: frames out, frames in, and word of the process's end.
 
 Owner: the dispatcher whose thread starts the process and reads from it. `send` and `kill` may be called from any thread. A frame is sent at once as
-far as the socket and the ring take it; the dispatcher sends the rest when there is room, so nobody blocks."""
+far as the socket and the ring take it; the dispatcher sends the rest when there is room, so no thread blocks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WorkerLink:
     # ── any thread ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send(self, buffers: Sequence[Buffer]) -> None:
-        """Send a frame behind those sent before. What the process can no longer receive is dropped."""
+        """Send a frame after those sent before. What the process can no longer receive is dropped."""
         with self._lock:
             if self._over:
                 return

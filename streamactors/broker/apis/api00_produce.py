@@ -11,7 +11,7 @@ NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RE
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, OUT_OF_ORDER_SEQUENCE_NUMBER,
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), KAFKA_STORAGE_ERROR. Differs from Apache
 Kafka: up to 64 requests of a connection are in progress at once, and are appended and answered in their order; messages of
-formats 0 and 1 are refused; a batch of an idempotent producer behind one that was refused for a moment (too few replicas in sync, no leader)
+formats 0 and 1 are refused; a batch of an idempotent producer that follows one which was refused for a moment (too few replicas in sync, no leader)
 gets the same error until that one comes again, or for 10 s, instead of OUT_OF_ORDER_SEQUENCE_NUMBER; a new leader of several replicas answers
 NOT_LEADER_OR_FOLLOWER for 10 s where a batch of the producer is missing, because the former leader may have refused it."""
 

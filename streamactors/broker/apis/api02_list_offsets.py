@@ -88,7 +88,7 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedP
 
 
 def _bound(request: Request, partition: HostedPartition) -> tuple[int, ErrorCode]:
-    """Return the end of the partition for this client, and the error for an offset at or behind this end (NONE: such an offset is no error)."""
+    """Return the end of the partition for this client, and the error for an offset at or after this end (NONE: such an offset is no error)."""
     if request.message.replica_id >= 0:
         return partition.log_end_offset, ErrorCode.NONE  # a follower compares whole logs
     unknown = ErrorCode.NONE

@@ -4,7 +4,7 @@ Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
 yet; it will be created in the folder), KAFKA_STORAGE_ERROR (a folder has failed), INVALID_TOPIC_EXCEPTION (the name of the topic is too long
 for the folder of a copy).
-Differs from Apache Kafka: a move that a stop of the broker interrupts begins anew at the next start, and does not go on with its copy."""
+Differs from Apache Kafka: a move that a stop of the broker interrupts begins anew at the next start, and does not continue its copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Cluster(…)` takes: each argument of a wrong type is told by name, with the form that is meant."""
+"""What `Cluster(…)` takes: the error names each argument of a wrong type, and the form that is meant."""
 
 from __future__ import annotations
 

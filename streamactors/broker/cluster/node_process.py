@@ -32,7 +32,7 @@ class NodeProcess:
         self._arguments = arguments
         self._protocol = protocol  # the protocol of the listener for clients and brokers, and the name of that listener
         self._child: ChildBroker | None = None
-        self._starting: ChildBroker | None = None  # not ready yet: it can be told nothing
+        self._starting: ChildBroker | None = None  # not ready yet: it takes no orders
         self._paused = False
 
     @property

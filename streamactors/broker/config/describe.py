@@ -93,7 +93,7 @@ def describe_cluster_defaults(config: BrokerConfig) -> Iterator[ConfigEntry]:
 
 
 def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], setting: Setting[Any]) -> Any:
-    """Return a topic setting's value: its override, the first broker setting behind it, the default."""
+    """Return a topic setting's value: its override, the first broker setting that it falls back to, the default."""
     if setting.name in overrides:
         return setting.parse(overrides[setting.name])
     fallbacks = BROKER_SYNONYMS.get(setting.name, ())
@@ -106,7 +106,7 @@ def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], se
 
 
 def resolve_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> TopicSettings:
-    """Return all settings of a topic that has these overrides, with `config` behind them."""
+    """Return all settings of a topic that has these overrides, with `config` for those that are missing."""
     declared = TopicSettings.declared()
     return TopicSettings({name: resolve_topic_setting(config, overrides, s) for name, s in declared.items()})
 

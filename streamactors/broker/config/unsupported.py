@@ -79,8 +79,8 @@ _ZOOKEEPER: Final = "this broker keeps its metadata itself, as Kafka without Zoo
 
 CORDONED: Final = "cordoned.log.dirs"
 _CORDONED: Final = (
-    "the configuration value cannot be set because it requires metadata.version >= 4.3-IV0, which this broker does not have: it would go on "
-    "placing partitions there; move the partitions with kafka-reassign-partitions"
+    "the configuration value cannot be set because it requires metadata.version >= 4.3-IV0, which this broker does not have: it would "
+    "continue to place partitions there; move the partitions with kafka-reassign-partitions"
 )
 _REFUSED_NAMES: Final = {
     CORDONED: _CORDONED,

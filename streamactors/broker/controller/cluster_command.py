@@ -95,7 +95,7 @@ class FoldersFailed:
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnded:
-    """The process of a broker has ended: its heartbeat connection is closed, and nobody listens at its address. Answer: an Outcome."""
+    """The process of a broker has ended: its heartbeat connection is closed, and no process listens at its address. Answer: an Outcome."""
 
     broker_id: int
     broker_epoch: int

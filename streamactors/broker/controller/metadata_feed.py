@@ -17,7 +17,7 @@ from streamactors.broker.runtime import Voters
 
 
 class Leadership(NamedTuple):
-    """Who leads the log, -1 if nobody is known, and in which epoch."""
+    """Who leads the log, -1 if no leader is known, and in which epoch."""
 
     leader_id: int = -1
     epoch: int = -1

@@ -162,7 +162,7 @@ class MetadataLog:
     # --- the image ---
 
     def load(self, image: MetadataImage | None = None, up_to: int | None = None) -> ImageDelta:
-        """Return what the records behind an image and below `up_to` change, by default the whole log on the empty image.
+        """Return what the records after an image and below `up_to` change, by default the whole log on the empty image.
 
         `in_transaction` then says whether they end within a transaction, which is left out. Raises BrokerStartError if the log is
         damaged."""
@@ -275,7 +275,7 @@ class MetadataLog:
             raise StorageError(f"{path} cannot be read: {error}") from error
 
     def finish_installing(self) -> None:
-        """Begin the log behind its newest snapshot if it must. Raises StorageError."""
+        """Begin the log after its newest snapshot if it must. Raises StorageError."""
         begin_behind_snapshot(self._log, self._now_ms())
 
     def sync(self) -> None:
@@ -354,7 +354,7 @@ def write_snapshot(
 
 
 def install_snapshot(log: PartitionLog, epoch: int, end_offset: int, content: bytes | bytearray, now_ms: int) -> None:
-    """Write a snapshot of another node beside the metadata log, and begin the log behind it. Raises StorageError."""
+    """Write a snapshot of another node beside the metadata log, and begin the log after it. Raises StorageError."""
     _tell_of_loss(log, end_offset)
     path = log.directory / snapshot_name(end_offset, epoch)
     try:
@@ -385,7 +385,7 @@ def has_news(log: PartitionLog, image: MetadataImage) -> bool:
 
 
 def begin_behind_snapshot(log: PartitionLog, now_ms: int) -> None:
-    """Begin the log anew behind its newest snapshot if it must (see `begins_anew`). Raises StorageError."""
+    """Begin the log anew after its newest snapshot if it must (see `begins_anew`). Raises StorageError."""
     snapshot = newest_snapshot(log)
     if snapshot is None or not begins_anew(snapshot, log.latest_epoch, log.end_offset):
         return
@@ -403,9 +403,9 @@ def truncate_log(log: PartitionLog, offset: int, now_ms: int) -> None:
 
 
 def _tell_of_loss(log: PartitionLog, end_offset: int) -> None:
-    """Say that committed records are lost, as the leader of the log does not have them.
+    """Log that committed records are lost, because the leader of the log does not have them.
 
-    A node that runs refuses to go on. After a restart it follows the controllers: it cannot know which of the two is wanted."""
+    A running node refuses to truncate them. After a restart it follows the controllers, because it cannot know which of the two logs is right."""
     if end_offset < log.high_watermark:
         _log.error(
             "the controllers lost metadata: their log ends at %d, and %d records were committed before this node was stopped. Restore the controllers' folders "

@@ -153,7 +153,7 @@ class OwnReplica:
     def _learned(self, voter: int) -> None:
         """The address of another voter is new. If it leads, the broker of this node can ask it now."""
         # A new leader says so to this node, which does not know where it is -> the answer to an earlier question names its address.
-        # A leader that writes its own address into the log leads on: to be told of a leader would end its duties and its change.
+        # A leader that writes its own address into the log stays the leader: news of a leader would end its duties and its change.
         if voter == self.quorum.leader and voter != self._node.node_id:
             self._owner.leader_changed(voter, self.quorum.epoch)
 

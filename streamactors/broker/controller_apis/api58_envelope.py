@@ -20,7 +20,7 @@ from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request, messages
 from streamactors.broker.security.rights import NOT_ALLOWED, cluster_action, each
 
-_PRINCIPAL_START: Final = 2  # behind the version
+_PRINCIPAL_START: Final = 2  # after the version
 
 
 def handle(request: Request) -> Body | Later:
@@ -45,7 +45,7 @@ class _Login(NamedTuple):
 
 
 class _Client:
-    """The client behind the envelope, in the place of a connection. Its login is that at the broker which forwards."""
+    """The client whose request the envelope holds, in the place of a connection. Its login is that at the broker which forwards."""
 
     def __init__(self, principal: str, by_token: bool, host: str, outer: Request) -> None:
         self.principal = principal

@@ -157,7 +157,7 @@ class Coordinators(Generic[S]):
             # The same leader may begin a new epoch with another log.
             if led.get(index) != coordinator.leader_epoch:
                 del self._coordinators[index]
-                # Not behind the messages in its mailbox: what it wrote for them would be acknowledged, and the next coordinator, which reads the log
+                # Not after the messages in its mailbox: what it wrote for them would be acknowledged, and the next coordinator, which reads the log
                 # up to its present end, would not have it.
                 coordinator.actor.receiveMessage(Resign(), None)
         for index, leader_epoch in led.items():

@@ -17,7 +17,7 @@ LOOPBACK: Final = ("localhost", "127.", "::1")
 class HttpDoor(NamedTuple):
     """Where pages are served, and the token that opens them. `certificate` is a PEM file with chain and key; None for plain HTTP.
 
-    `made`: the token was made for this start, so somebody has to be told."""
+    `made`: the token was made for this start, so it has to be printed."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class HttpDoor(NamedTuple):
                 value=address,
             )
         if certificate is not None:
-            tls_context(certificate)  # a wrong file is told at the start
+            tls_context(certificate)  # a wrong file is an error at the start
         if token is None:
             import secrets  # only where it is used
 

@@ -1,4 +1,4 @@
-"""Pages over HTTP or HTTPS, behind a token: metrics and readiness.
+"""Pages over HTTP or HTTPS that need a token: metrics and readiness.
 
 Owner: a thread of its own, and one for each request. A client sends the token as
 `Authorization: Bearer TOKEN`, as Prometheus does. A probe sends it, too."""

@@ -113,12 +113,12 @@ class ChildBroker:
     def pause(self) -> None:
         """Stop every thread of the process, with SIGSTOP. Returns when they have stopped, or when the process has ended.
 
-        `os.kill` returns before the threads have stopped: a running thread goes on until another thread has handled the signal."""
+        `os.kill` returns before the threads have stopped: a running thread continues until another thread has handled the signal."""
         os.kill(self.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """Let the threads of a paused process go on."""
+        """Let the threads of a paused process continue."""
         os.kill(self.pid, signal.SIGCONT)
 
     def abandon(self) -> None:

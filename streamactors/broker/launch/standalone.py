@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker")
 
 _PARENT_POLL_SECONDS: Final = 1.0
-_START_SECONDS: Final = 5.0  # for a start that goes on when the parent has ended
+_START_SECONDS: Final = 5.0  # for a start that continues when the parent has ended
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
 
     `ready` is called when the broker accepts connections, `on_line` with every line that comes through `parent_pipe`.
-    Raises BrokerStartError if the broker cannot start, or cannot go on because its disk has failed.
+    Raises BrokerStartError if the broker cannot start, or cannot continue because its disk has failed.
     """
     stop = threading.Event()
     serving = threading.Event()

@@ -145,7 +145,7 @@ class LogManager:
         log.folder.failed = partial(self.failed, folder)
 
     def failed(self, folder: DataFolder, error: OSError) -> bool:
-        """Note an error of a folder's disk. Return whether the folder has failed: the broker goes on without it, or ends. On any thread."""
+        """Note an error of a folder's disk. Return whether the folder has failed: the broker continues without it, or ends. On any thread."""
         if passes(error):
             if folder.runs_short(error):
                 self.on_shortage(folder)

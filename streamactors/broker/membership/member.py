@@ -212,7 +212,7 @@ class Member:
         self._publish()
 
     def _now_caught_up(self) -> None:
-        """Remove logs that the cluster does not know, before any later change makes new ones; then the start goes on."""
+        """Remove logs that the cluster does not know, before any later change makes new ones; then continue the start."""
         assert self._first_end is not None
         if self._caught_up.done() or self._image.offset < self._first_end - 1:
             return

@@ -53,7 +53,7 @@ class MetadataCopy:
         self._log = log
         self._now_ms = now_ms
         self._loader = MetadataLoader(MetadataImage())
-        self._applied = 0  # the offset behind the last batch that the loader has
+        self._applied = 0  # the offset after the last batch that the loader has
         self._installed: ImageDelta | None = None
         self.voters: VoterSet | None = None
         """The voters that the log names, None if it names none (kraft.version 0)."""

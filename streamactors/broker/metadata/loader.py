@@ -64,7 +64,7 @@ class MetadataLoader:
         return delta
 
     def restart(self, records: Iterable[MetadataRecord], offset: int) -> ImageDelta:
-        """Continue behind a snapshot of everything up to `offset`; return the delta from the last taken image to it.
+        """Continue after a snapshot of everything up to `offset`; return the delta from the last taken image to it.
 
         Raises CorruptRecord."""
         fresh = apply_records(MetadataImage(), records, offset).image

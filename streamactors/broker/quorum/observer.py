@@ -173,7 +173,7 @@ class Observer:
 
     def _tell_committed(self) -> None:
         """Tell the owner what is committed, when the log has all of it."""
-        # A log that is far behind grows by several answers. By the metadata of the first ones a starting broker would take topics for deleted, and remove
+        # A log that lacks many records grows by several answers. By the metadata of the first ones a starting broker would take topics for deleted, and remove
         # their logs.
         if self._told < self._committed <= self._copy.end().end_offset:
             self._told = self._committed

@@ -85,7 +85,7 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshot:
-    """The leader has dropped the records that are asked for: read its snapshot, and continue behind it."""
+    """The leader has dropped the records that are asked for: read its snapshot, and continue after it."""
 
     address: Address
     leader_epoch: int

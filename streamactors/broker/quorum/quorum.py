@@ -1,7 +1,7 @@
 """Carries out what `RaftState` decides, for a quorum of one as for a quorum of several: the log, the vote file and the time.
 
 Owner: the controller, on the thread of its dispatcher, which may wait for the disk. Effects are carried out one after the other,
-in the order in which the state machine asked for them. The effects of a later step come behind those of an earlier one."""
+in the order in which the state machine asked for them. The effects of a later step come after those of an earlier one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Reply = Callable[[Answer], object]
 
 
 def _nobody(voter: int, request: Request) -> None:
-    """The only voter asks nobody."""
+    """The only voter has no other voter to ask."""
     raise AssertionError(f"{request} for voter {voter}")
 
 
@@ -474,5 +474,5 @@ class Quorum:
             self._timer.cancel()
             self._timer = None
         if self._state.voters == {self._me} and self._state.role is Role.LEADER:
-            return  # the only voter has nobody to watch
+            return  # the only voter has no other voter to watch
         self._timer = self._timers.call_later(max(self._state.deadline_ms - self._now_ms(), 0.0), self._tick)

@@ -1,7 +1,7 @@
 """Finds the voters that a folder of the metadata log names: in its newest snapshot, or in a later control record of the log.
 
 Owner: a node before it starts, and the storage tool. A log that is damaged is not repaired here: what is
-behind the damage is not read."""
+after the damage is not read."""
 
 from __future__ import annotations
 

@@ -397,7 +397,7 @@ def _local(partition: HostedPartition) -> LocalLog:
 
 
 def fetch_version(metadata_version: int) -> int:
-    """Return the version of Fetch that a cluster of this metadata version uses between brokers: nobody asks for it."""
+    """Return the version of Fetch that a cluster of this metadata version uses between brokers: no node asks for it."""
     for since, version in ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14)):
         if metadata_version >= since:
             return version

@@ -72,7 +72,7 @@ def log_in(door: Door, ask: Ask) -> None:
 
 def login_steps(door: Door) -> Generator[Question, Any, int]:
     """As `log_in`, for a caller who must not block: the generator yields the requests and is sent their answers. Return how long the login
-    lasts (ms), 0 for ever."""
+    lasts (ms), 0 forever."""
     if not door.mechanism:
         return 0
     chosen = yield HANDSHAKE, {"mechanism": door.mechanism}

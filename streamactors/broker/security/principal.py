@@ -1,4 +1,4 @@
-"""The principal of a connection without a login: the subject of its certificate, or nobody known."""
+"""The principal of a connection without a login: the subject of its certificate, or the anonymous one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`ssl.principal.mapping.rules`: turns the subject of a client's certificate into the name of its principal.
 
-Rules by comma, the first that matches wins: `RULE:pattern/replacement/`, with `L` or `U` behind it for lower or upper case, and `DEFAULT`,
+Rules by comma, the first that matches wins: `RULE:pattern/replacement/`, followed by `L` or `U` for lower or upper case, and `DEFAULT`,
 the whole subject. Source: Kafka's SslPrincipalMapper (KIP-371)."""
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class FolderAssignments:
         self._pending: dict[Replica, uuid.UUID] = {}
         self._asking = False
         self._refused = ErrorCode.NONE
-        """The error of the last answer: a refusal that lasts is told once."""
+        """The error of the last answer: a refusal that lasts is logged once."""
         self._timer: Timer | None = None
         self._stopped = False
         self._short: set[Path] = set()

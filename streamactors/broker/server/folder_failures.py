@@ -26,7 +26,7 @@ class FolderFailures:
         self._stop = stop
         self.ended: str | None = None
         self.on_end: Callable[[], object] | None = None
-        """Hears that the broker cannot go on, on any thread, and has it stopped; None: the broker stops by itself."""
+        """Hears that the broker cannot continue, on any thread, and has it stopped; None: the broker stops by itself."""
         self.untold: set[DataFolder] = set()
         """The failed folders that the controller does not know yet."""
 
@@ -81,7 +81,7 @@ class FolderFailures:
         node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), told)
 
     def end(self, why: str) -> None:
-        """End the broker, which cannot go on. Its process ends it; an embedded one ends itself. On any thread; it does not wait."""
+        """End the broker, which cannot continue. Its process ends it; an embedded one ends itself. On any thread; it does not wait."""
         if self.ended is not None:
             return
         self.ended = why

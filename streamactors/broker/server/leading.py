@@ -31,7 +31,7 @@ class OwnController:
 
     @property
     def lease_end_ms(self) -> float:
-        """The only controller elects nobody without this broker's knowledge."""
+        """The only controller elects no leader without this broker's knowledge."""
         return ALWAYS
 
     def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[AnswerLike], object]) -> None:

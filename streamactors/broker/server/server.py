@@ -199,7 +199,7 @@ class Broker:
             self._undo.append(own.leave)
 
     def _leave(self, joined: Joined | Voting) -> None:
-        """Leave the cluster in order. A broker that cannot go on has little time for it."""
+        """Leave the cluster in order. A broker that cannot continue has little time for it."""
         joined.leave() if self.failures.ended is None else joined.leave(LEAVE_AFTER_FAULT_S)
 
     def _assign_folders(self, *, several: bool) -> None:

@@ -30,7 +30,7 @@ class Shortages:
         self._node = node
         self._since_ms: dict[DataFolder, float] = {}
         self.assignments: FolderAssignments | None = None
-        """Moves leaderships; None on a broker that has nobody to move them to."""
+        """Moves leaderships; None on a broker that is its whole cluster."""
 
     def begins(self, folder: DataFolder) -> None:
         """A folder runs short. On any thread; it does not wait."""

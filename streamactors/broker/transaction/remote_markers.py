@@ -1,7 +1,7 @@
 """Delivers the markers of decided transactions to the leaders of their partitions, also on other brokers.
 
 Owner: the transaction component, on the data plane's thread. A marker for a partition of this broker is written directly. Another
-broker gets a WriteTxnMarkers request; its version is that of all brokers, because nobody asks for it. `Markers` repeats what fails."""
+broker gets a WriteTxnMarkers request; its version is that of all brokers, because no broker asks for it. `Markers` repeats what fails."""
 
 from __future__ import annotations
 

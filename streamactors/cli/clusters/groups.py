@@ -96,7 +96,7 @@ def describe(bootstrap: str, group: str, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only show what would be set.")
 @json_option
 def reset_offsets(bootstrap: str, group: str, topic: str, target: str, dry_run: bool, as_json: bool) -> None:
-    """Set where a group without members goes on.
+    """Set where a group without members continues.
 
     WHERE is `earliest`, `latest`, an offset, a number of records to go on (+N) or back (-N) from the committed
     offset, or a time such as 2013-01-01T06:00 (UTC unless it says otherwise): the first record at or after it.

@@ -23,7 +23,7 @@ MAX_ANSWER: Final = 64 << 20
 
 
 def member_name() -> str:
-    """Return "[2]" in member 2, nothing in an ordinary run; it is put behind the program's name in its lines."""
+    """Return "[2]" in member 2, nothing in an ordinary run; it follows the program's name in its lines."""
     number = os.environ.get(NUMBER)
     return f"[{number}]" if number is not None and SOCKET in os.environ else ""
 

@@ -76,12 +76,12 @@ class SupervisedRun:
     def error(self) -> BaseException | None:
         """The error of the run; None if it ended well, or has not ended."""
         every = [*(control.is_shutdown for control in self.controls), *self._futures]
-        # all are read: a failure that is left in a future would be logged as one that nobody has read
+        # all are read: a failure that is left in a future would be logged as an unread one
         errors = [future.exception() for future in every if future.done() and not future.cancelled()]
         return next((error for error in errors if error is not None and not isinstance(error, AbruptTermination)), None)
 
     def _held(self, module: Module) -> Module:
-        """Return the module with a handle behind every source."""
+        """Return the module with a handle after every source."""
         spine = []  # The modules of a long chain are nested on the left, too deeply for recursion.
         while isinstance(module, (Joined, Attributed, MatMapped)):
             spine.append(module)

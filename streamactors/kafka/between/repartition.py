@@ -51,7 +51,7 @@ def repartitioned(
     """Return the flow from the rows of `input_` to rows with the keys `key_of(row)`; its topic is named after `node`.
 
     `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
-    rows. Otherwise, and when the stream is stopped before its end, reading stops at once and goes on there after a restart."""
+    rows. Otherwise, and when the stream is stopped before its end, reading stops at once and continues there after a restart."""
     settings = input_.plan.settings
     topic = topic_of(f"key_by {node!r}", settings.group_id or "", node, "repartition")
     reading = replace(

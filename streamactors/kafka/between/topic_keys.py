@@ -3,7 +3,7 @@
 A key chooses its partition by its bytes. A repartition topic that is joined with a user's topic must give a key the bytes that the producers of
 that topic give it, or the rows of the key meet in no task. So a key that was read from such a topic must come out of its serde as it went in.
 For a serde that has two forms of one value this is checked at each key, and before the run at one key of the topic, because a run that
-goes on after others may read no key there. "integer" reads 4 and 8 bytes and writes what the topic has.
+continues others may read no key there. "integer" reads 4 and 8 bytes and writes what the topic has.
 
 A key that goes straight from a topic to another keeps its bytes, in the context of its row.
 

@@ -2,7 +2,7 @@
 
 The topics of the topology end where they ended at the start. Its repartition topics grow while it runs, so their end is known only when the group
 has committed all rows of the other topics, then all rows of the repartition topics, and these have not grown meanwhile. Positions are
-committed with the rows that they gave, or behind them, so no further row is on its way then.
+committed with the rows that they gave, or after them, so no further row is on its way then.
 
 Owner: the run; on a thread of its own, because it waits for the broker's answers."""
 

@@ -210,7 +210,7 @@ class StreamConsumer:
         return {name: len(topic.partitions) for name, topic in known.items()}
 
     def watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (first offset that exists, offset behind the last record)."""
+        """Return (first offset that exists, offset after the last record)."""
         found = {}
         for key in keys:
             try:

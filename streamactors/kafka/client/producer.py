@@ -59,7 +59,7 @@ class StreamProducer:
         self._client: Any = self._connection.make(ck.Producer, properties)
         self.produce: Callable[..., None] = self._client.produce
         """librdkafka's own: (topic, value, key, partition or -1, report); raises its errors. For loops; else `send`."""
-        # behind the client, which may refuse its settings: a dispatcher has descriptors until it is stopped
+        # after the client, which may refuse its settings: a dispatcher has descriptors until it is stopped
         self._dispatcher = Dispatcher(f"producer of {settings.bootstrap_servers}")
         self._listeners: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
@@ -139,7 +139,7 @@ class StreamProducer:
         try:
             if drop:
                 self._client.purge(blocking=False)
-                with contextlib.suppress(ProducerFailed):  # nobody waits for these records
+                with contextlib.suppress(ProducerFailed):  # no caller waits for these records
                     self._callbacks(self._client.poll, 0)
             else:
                 left = self._callbacks(self._client.flush, self.settings.close_timeout_ms / 1_000)

@@ -1,6 +1,6 @@
-"""RangeWriter: writes what ranges of one partition become, each range in one transaction together with the position behind it.
+"""RangeWriter: writes what ranges of one partition become, each range in one transaction together with the position after it.
 
-    init (fences earlier attempts) ─► committed position ─► records … ─► position behind the range ─► commit
+    init (fences earlier attempts) ─► committed position ─► records … ─► position after the range ─► commit
 
 The position lies in the transaction, so it says exactly which ranges were written: an attempt that runs again finds its range done and
 writes nothing. Owner: one thread, which runs one range after the other."""
@@ -66,7 +66,7 @@ class RangeWriter:
         self._raise()
 
     def commit(self, position: int, note: str) -> None:
-        """Commit the records with the position behind their range. Raises RecordError, ProducerFailed; the transaction is aborted then."""
+        """Commit the records with the position after their range. Raises RecordError, ProducerFailed; the transaction is aborted then."""
         self._begin()
         producer = self._producer
         try:

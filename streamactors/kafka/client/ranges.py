@@ -44,7 +44,7 @@ class RangeReader:
     def read(self, key: TopicPartition, start: int, end: int, most: int = CHUNK) -> Iterator[list[Any]]:
         """Yield librdkafka's messages from `start` to before `end`, in chunks of up to `most`. Raises RecordsGone, ConsumerFailed.
 
-        The range ends at a record behind it or at the end of the partition, because its last offsets may be those of transaction
+        The range ends at a record after it or at the end of the partition, because its last offsets may be those of transaction
         markers or of records that were compacted away."""
         if start >= end:
             return
@@ -92,7 +92,7 @@ class RangeReader:
                 return
 
     def _records(self, key: TopicPartition, position: int, end: int, messages: list[Any]) -> tuple[list[Any], bool]:
-        """Return the records among messages and events, and whether the partition ends at or behind the end of the range."""
+        """Return the records among messages and events, and whether the partition ends at or after the end of the range."""
         found, reached = [], False
         for message in messages:
             error = message.error()

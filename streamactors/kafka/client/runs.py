@@ -19,7 +19,7 @@ _VALUE: Any = ck.Message.value
 
 
 class RecordRun(NamedTuple):
-    """Consecutive records of one partition, their estimated size in bytes, and the position behind the last record.
+    """Consecutive records of one partition, their estimated size in bytes, and the position after the last record.
 
     `StreamConsumer.read` returns librdkafka's messages in place of records; `poll` wraps them."""
 

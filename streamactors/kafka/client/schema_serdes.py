@@ -39,7 +39,7 @@ def registry_client(where: str, registry: Any) -> Any:
 
 
 def schema_text(where: str, schema: Any) -> str | None:
-    """Return a schema as JSON text, from a text or from what JSON describes. None: no schema."""
+    """Return a schema as JSON text, from a string or from what JSON describes. None: no schema."""
     if schema is None or isinstance(schema, str):
         return schema
     if isinstance(schema, (dict, list)):

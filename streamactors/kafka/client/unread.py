@@ -1,6 +1,6 @@
 """Whether records lie between two offsets.
 
-Offsets alone do not say so: transaction markers and deleted records have offsets, too, and no consumer commits a position behind them."""
+Offsets alone do not say so: transaction markers and deleted records have offsets, too, and no consumer commits a position after them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class CommitterStage(Stage[Any, CommittableOffsetBatch]):
 
 
 class _Flush:
-    """A batch that is being committed, and the marks behind it."""
+    """A batch that is being committed, and the marks after it."""
 
     __slots__ = ("batch", "done", "error", "marks")
 
@@ -67,11 +67,11 @@ class CommitterLogic(FlowLogic):
     def __init__(self, stage: CommitterStage) -> None:
         self._stage = stage
         self._batch = CommittableOffsetBatch()
-        self._marks: list[Mark] = []  # behind the offsets of the batch
+        self._marks: list[Mark] = []  # after the offsets of the batch
         self._flushes: deque[_Flush] = deque()
         self._completing = False
         self._gathers = False  # the elements are GatheredOffsets
-        self._cut_off = False  # a stage behind this one has failed
+        self._cut_off = False  # a stage downstream of this one has failed
         self._drain: Callable[[None], None] = lambda _: None
 
     def bind(self) -> None:

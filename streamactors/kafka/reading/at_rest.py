@@ -6,7 +6,7 @@ librdkafka has threads and timers of its own, and runs by real time. `VirtualClo
 - every partition for which its stream has demand has been read to the broker's current end.
 
 The broker is asked for the ends when `advance` begins and ends, and whenever a stream has worked since the last answer. A separate client asks,
-because on the consumer's connection the request would wait behind a Fetch. `at_rest` runs on the thread that moves the clock, everything else
+because on the consumer's connection the request would wait for a Fetch. `at_rest` runs on the thread that moves the clock, everything else
 on the actor's thread."""
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ class ConsumerCommits:
     def loss(self) -> CommitFailed | None:
         """Return the error of an ending consumer that has nothing to commit because its partitions were lost; None if they were not.
 
-        A stream that goes on gets its partitions back, or another member has them; either reads the records again."""
+        A stream that continues gets its partitions back, or another member has them; either reads the records again."""
         if not self.lost or not self._shared.stopping:
             return None
         named = ", ".join(f"{key}@{offset}" for key, offset in list(self.lost.items())[:5])

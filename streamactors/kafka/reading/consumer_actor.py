@@ -174,7 +174,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             return
         try:
             handler(message)
-        except Exception as error:  # noqa: BLE001  # the stream hears of it; the actor has nobody else to tell
+        except Exception as error:  # noqa: BLE001  # the stream gets it; the actor has no other receiver
             self._die(error)
 
     def _tell_self(self, message: Any) -> None:
@@ -239,7 +239,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             error = error or raised
             shared.source.post(shared.source.on_failed, raised)
         if self._commits.in_flight and isinstance(error, CommitTimeout):
-            self._tell_end(error)  # the close waits for this commit, and nobody else need
+            self._tell_end(error)  # the close waits for this commit, no other caller must
         if client is None:
             self._ending.closed = True
             self._on_closed(None, error)
@@ -310,7 +310,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _end_alone(self) -> None:
         try:
             self._on_exit(ActorExitRequest())
-        except Exception as error:  # noqa: BLE001  # nobody else hears of it
+        except Exception as error:  # noqa: BLE001  # no other code gets it
             self._die(error)
 
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -112,7 +112,7 @@ class ConsumerState:
         self.size += size
 
     def end_reached(self, key: TopicPartition, position: int) -> None:
-        """The broker has no record at or behind `position` now."""
+        """The broker has no record at or after `position` now."""
         partition = self.partitions.get(key)
         if partition is not None:
             partition.at_end = True
@@ -153,7 +153,7 @@ class ConsumerState:
                     continue
             del filled[key]
             if len(partition.chunks) > 1 or len(partition.chunks[0].records) > wanted:
-                filled[key] = partition  # behind the others
+                filled[key] = partition  # after the others
                 waiting.append(key)
             yield self._deliver(partition, wanted)
         if self._ends_due:

@@ -1,4 +1,4 @@
-"""Records that must not be delivered before their due time. Their partition is paused meanwhile; all other partitions go on.
+"""Records that must not be delivered before their due time. Their partition is paused meanwhile; all other partitions continue.
 
 The records stay in the consumer's buffer: they are not in flight, so a rebalance does not wait for them. Pure: no client, no thread; the
 wall clock is given."""

@@ -22,7 +22,7 @@ class Delivery(NamedTuple):
     records: list[Any]
     """Empty when the partition's end was reached, and only offsets without records lay before it."""
     end: int
-    """The position behind the last record; offsets that are missing in the log are included."""
+    """The position after the last record; offsets that are missing in the log are included."""
     size: int = 0
     """Estimated bytes."""
     after: int | None = None
@@ -49,8 +49,8 @@ class AssignedPartition:
     chunks: deque[Delivery] = field(default_factory=deque)  # read and not delivered
     buffered: int = 0  # records in chunks
     size: int = 0  # bytes in chunks
-    position: int | None = None  # behind the last record delivered
-    fetched: int | None = None  # behind the last record read
+    position: int | None = None  # after the last record delivered
+    fetched: int | None = None  # after the last record read
     paused: bool = False  # as told to the client
     over_since: float | None = None  # above the limit of its buffer since
     at_end: bool = False  # the broker has no further record

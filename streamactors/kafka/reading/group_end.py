@@ -20,7 +20,7 @@ _log: Final = logging.getLogger("streamactors.kafka")
 GROUP_CHECK_MS: Final = 250.0
 SAY_AFTER_MS: Final = 5_000.0
 MOST_LOOKS: Final = 20
-"""At so many checks the consumer looks whether a record is behind what the group has committed; then it begins anew."""
+"""At so many checks the consumer looks whether a record follows what the group has committed; then it begins anew."""
 
 
 class ReadInRun(set[tuple[str | None, TopicPartition]]):
@@ -36,7 +36,7 @@ class GroupEnd:
         self._in_run = in_run
         self._ends: dict[TopicPartition, int] | None = None
         self._behind: dict[TopicPartition, int] = {}  # what the group had committed of the others at the last check
-        self._rest_is_empty: bool | None = None  # whether no record lies behind that; None: not known
+        self._rest_is_empty: bool | None = None  # whether no record follows; None: not known
         self._unread: Unread | None = None  # looks for one
         self._looks = 0
         self._next_check_ms = 0.0
@@ -70,7 +70,7 @@ class GroupEnd:
     def _all_committed(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> bool:
         committed = client.committed(ends)
         if self._shared.settings.auto_offset_reset == "latest":
-            committed = {**ends, **committed}  # without a commit nobody reads what is there
+            committed = {**ends, **committed}  # without a commit no member reads what is there
         others = [key for key in ends if (self._shared.settings.group_id, key) not in self._in_run]
         behind = {key: at for key in others if (at := committed.get(key, 0)) < ends[key]}
         if behind != self._behind:

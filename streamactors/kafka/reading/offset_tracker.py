@@ -26,7 +26,7 @@ class PartitionProgress:
     delivered: int | None = None
     done: int | None = None
     committed: int | None = None
-    taken_back: int | None = None  # a branch has dropped what lies behind it: other sinks may have done that
+    taken_back: int | None = None  # a branch has dropped what follows it: other sinks may have done that
     revoking: bool = False
     owed: int = 0  # number of calls of `owe` that are not paid yet
     in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
@@ -123,7 +123,7 @@ class OffsetTracker:
                 self._texts.setdefault(key, {}).update(texts)
 
     def texts_of(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """Return what the commits of these positions say: of each the text of the last described position that is not behind it."""
+        """Return what the commits of these positions say: of each the text of the last described position that is not after it."""
         with self._changed:
             described = {key: [at for at in self._texts.get(key, ()) if at <= offsets[key]] for key in offsets}
             return {key: self._texts[key][max(found)] for key, found in described.items() if found}
@@ -331,7 +331,7 @@ def _forget_below(progress: PartitionProgress, position: int) -> None:
 
 
 def _close_gap(progress: PartitionProgress) -> None:
-    """Move `done` over what is acknowledged right behind it."""
+    """Move `done` over what is acknowledged right after it."""
     position = progress.done if progress.done is not None else progress.first
     if position is None or position not in progress.acked:
         return

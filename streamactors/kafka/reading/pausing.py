@@ -69,7 +69,7 @@ class Pausing:
         self.held_back: set[TopicPartition] = set()
         """Far ahead of other partitions that are read together with them."""
         self.reasons: Final = (self.by_user, self.withheld, self.delayed, self.full, self.held_back)
-        """The partitions that wait, one collection per rule. While all are empty, nobody needs to ask `waits`."""
+        """The partitions that wait, one collection per rule. While all are empty, `waits` need not be asked."""
         self._paused_in_client: set[TopicPartition] = set()  # also those that are assigned no more
         self._strained: dict[
             TopicPartition, AssignedPartition
@@ -128,7 +128,7 @@ class Pausing:
         to_resume: list[TopicPartition] = []
         for silenced in (self.by_user, self.withheld, self.delayed):
             self._strained.update((key, partitions[key]) for key in silenced if key in partitions)
-        # Each partition is below its share and all together are too much: very many partitions, and polls must go on.
+        # Each partition is below its share and all together are too much: very many partitions, and polls must continue.
         full = size > self._limits.bound
         if full:
             self._strained.update(filled)

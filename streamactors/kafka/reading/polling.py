@@ -123,7 +123,7 @@ class Polling:
             again = self._poll_once(client)
             moves = self._settle(counts.records - before)
             if again and (moves or mailbox or not self._at_home):
-                self.soon()  # behind what waits, on the pool also behind the islands
+                self.soon()  # after what waits, on the pool also after the islands
                 return
         if self._commits.in_flight:
             self.hear_commit()

@@ -56,7 +56,7 @@ class Shared:
     """Calls a function after so many ms, on another thread; returns a timer that can be cancelled."""
     now_ms: Callable[[], float]
     tell: Callable[[Any], None]
-    """Sends a message to the actor itself, behind those in its mailbox; any thread."""
+    """Sends a message to the actor itself, after those in its mailbox; any thread."""
     until_end: bool
     apart: bool
     """Every assignment has a feed of its own."""

@@ -26,7 +26,7 @@ def snapshot(
     received: Received,
     committed: Committed,
 ) -> dict[str, Any]:
-    """Return the snapshot. `ends`: the offsets behind the last records, where they are known."""
+    """Return the snapshot. `ends`: the offsets after the last records, where they are known."""
     partitions = {
         str(key): _partition(state, partition, tracked.get(key), ends.get(key), received.bounds.get(key))
         for key, partition in list(state.partitions.items())  # another thread may look while the actor changes them

@@ -1,4 +1,4 @@
-"""RetryTopics: records that fail are tried again later, from topics of their own, while the records behind them go on.
+"""RetryTopics: records that fail are tried again later, from topics of their own, while the records after them continue.
 
     orders ──► flow ──fails──► billing-retry-1 (10 s) ──fails──► billing-retry-2 (1 min) ──fails──► the dead letters
 
@@ -48,7 +48,7 @@ class RetryTopics:
         flow = Flow.map(bill).retry(2, "100ms", dead_letters=retries.sink(ProducerSettings("localhost:9092")))
         retries.source(settings).via(flow).run_with(Sink.ignore())
 
-    Each delay is milliseconds, a timedelta or a text. Raises BuildError for names and delays that cannot work."""
+    Each delay is milliseconds, a timedelta or a string. Raises BuildError for names and delays that cannot work."""
 
     name: str
     """The first part of the topics' names; usually the group's name."""
@@ -113,7 +113,7 @@ class RetryTopics:
     def sink(
         self, settings: ProducerSettings, *, key: Any = None, value: Any = None
     ) -> Sink[FailedElement, StreamFuture[None]]:
-        """Write what `Flow.retry` gives up to the next retry topic, behind the last one to the dead letters.
+        """Write what `Flow.retry` gives up to the next retry topic, after the last one to the dead letters.
 
         The offset of a record is committed when its copy is stored. Settings with a transactional id: in the transaction of the run's other
         transactional sinks. `key`, `value`: as in `Producer.dead_letter_sink`."""

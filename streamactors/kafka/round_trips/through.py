@@ -1,8 +1,8 @@
-"""through_topic: writes a stream to a topic in transactions and reads it back. The stages behind it get committed rows only, and can
+"""through_topic: writes a stream to a topic in transactions and reads it back. The stages downstream of it get committed rows only, and can
 start again from any offset of the topic.
 
 The marks of the input end at the topic: a row stored in the topic is done for the sources before it. The topic's own marks begin there, and
-the sinks behind it commit the topic's offsets. So it stands between stages that blur marks or keep state (windows, groupings, an opaque
+the sinks downstream of it commit the topic's offsets. So it stands between stages that blur marks or keep state (windows, groupings, an opaque
 stage) and a sink that needs exact cuts."""
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from streamactors.kafka.serdes.serdes import Serde
 class AvroSerde(Serde):
     """Avro. `registry`: its address, a dict of settings as confluent-kafka's client takes them, or such a client.
 
-    `schema`: a text, or what JSON describes; None reads with the writer's schema and writes with the latest version of the subject.
+    `schema`: a string, or what JSON describes; None reads with the writer's schema and writes with the latest version of the subject.
     `to_dict`, `from_dict`: functions between your values and dicts. `settings`: of confluent-kafka's serializers, such as
     {"auto.register.schemas": False} or "subject.name.strategy"."""
 

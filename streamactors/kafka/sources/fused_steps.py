@@ -1,4 +1,4 @@
-"""The maps, filters and scans behind a Kafka source, run inside it: one generated loop over librdkafka's messages.
+"""The maps, filters and scans downstream of a Kafka source, run inside it: one generated loop over librdkafka's messages.
 
 The loop wraps a record when it comes to it and drops the wrapper when the steps are done with it. So one wrapper is filled again for each
 record, or each wrapper dies young, and the garbage collector never counts it. Owner: a lane, on its island."""

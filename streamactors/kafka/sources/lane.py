@@ -1,7 +1,7 @@
 """Lane: the way of records from a feed to the outlet of one source stage. Every Kafka source pushes its records through a lane.
 
     consumer actor ◄── RequestRecords ── ask ◄── downstream's demand
-    consumer actor ──► feed ──► push: cut to the demand, fused steps, wrapped once, a position mark behind ──► outlet
+    consumer actor ──► feed ──► push: cut to the demand, fused steps, wrapped once, then a position mark ──► outlet
 
 Owner: the logic of the source stage, on its island."""
 
@@ -39,11 +39,11 @@ class LaneStage(GraphStage):
 
     @property
     def takes_steps(self) -> bool:
-        """True if the steps behind the source may run inside."""
+        """True if the steps downstream of the source may run inside."""
         return True
 
     def with_steps(self, ops: tuple[Op, ...], handling: Handling, name: str | None) -> Self:
-        """Return this source, known by a name, with the maps, filters and scans behind it inside."""
+        """Return this source, known by a name, with the maps, filters and scans downstream of it inside."""
         fused = copy(self)
         fused.name = "+".join([name or self.label, *(op.attributes.name or op.label for op in ops)])
         fused.loop, fused.steps = FusedLoop(ops), handling
@@ -51,7 +51,7 @@ class LaneStage(GraphStage):
 
 
 class Lane:
-    """See the module. `source` names the source in marks; None where nobody in the run reads marks."""
+    """See the module. `source` names the source in marks; None where no stage of the run reads marks."""
 
     source: Any = None
 
@@ -200,7 +200,7 @@ class Lane:
             self._logic.on_pull(self._logic.out)
 
     def _push_chunk(self, delivery: Delivery) -> int:
-        """Push what records become; return the position behind the last record that was taken."""
+        """Push what records become; return the position after the last record that was taken."""
         out, records, convert = self._logic.out, delivery.records, self._convert
         if self._whole is not None:
             out.push([self._whole(records)])
@@ -226,7 +226,7 @@ class Lane:
         return self._pushed(delivery, *self._steps.run(records, made))
 
     def _pushed(self, delivery: Delivery, results: list[Any], left: int, error: BaseException | None) -> int:
-        """Push the results of the steps; return the position behind the last record that was taken."""
+        """Push the results of the steps; return the position after the last record that was taken."""
         out = self._logic.out
         if results:
             out.push(results)

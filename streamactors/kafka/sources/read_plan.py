@@ -20,7 +20,7 @@ from streamactors.kafka.subscriptions import Subscription, TopicPartition
 
 
 class OrderedSource(Protocol):
-    """A source whose records a stage behind it reads in an order of its own. Any thread."""
+    """A source whose records a stage downstream of it reads in an order of its own. Any thread."""
 
     def give_back(self, partition: TopicPartition, place: Position) -> None:
         """Count the records from this position on as not delivered: they were dropped, and are read again."""
@@ -46,7 +46,7 @@ class SourceServices(Protocol):
     def offer_changelogs(
         self, run: Run, source: Any, reader: OrderedSource, plan: ReadPlan
     ) -> Callable[[Sequence[Key]], None]:
-        """Offer changelogs to the windows behind a source; return what to call with partitions that are about to be revoked."""
+        """Offer changelogs to the windows downstream of a source; return what to call with partitions that are about to be revoked."""
 
     def repartitioned(self, input_: Any, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
         """Return the flow that brings the rows of the source stage `input_` under new keys, through a topic."""
@@ -73,7 +73,7 @@ class ReadPlan:
     link: Callable[[], ConsumerLink] | None = None
     """Makes the link to a consumer that several sources share; None: the source has a consumer of its own."""
     application: str | None = None
-    """Names the state of the windows behind the source; None: the group."""
+    """Names the state of the windows downstream of the source; None: the group."""
 
     @property
     def commits_done(self) -> bool:
@@ -82,5 +82,5 @@ class ReadPlan:
 
     @property
     def keeps_changelog(self) -> bool:
-        """True when the positions are committed to the group, so that windows behind the source can keep changelogs beside them."""
+        """True when the positions are committed to the group, so that windows downstream of the source can keep changelogs beside them."""
         return self.commits_done or self.commits is Commits.OFFSETS

@@ -1,7 +1,7 @@
 """A range of several partitions, delivered again exactly: no record beyond the range before every partition has reached its own end.
 
     partition a  ──────▶ end │ held
-    partition b  ───▶        │            a waits for b; then both go on
+    partition b  ───▶        │            a waits for b; then both continue
 
 Owner: the source stage. No client, clock or thread in here."""
 
@@ -17,7 +17,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 
 class ReplayedRange:
-    """`until`: the position behind the last record of each partition in the range; `starts`: where each begins."""
+    """`until`: the position after the last record of each partition in the range; `starts`: where each begins."""
 
     def __init__(self, starts: Mapping[TopicPartition, int], until: Mapping[TopicPartition, int]) -> None:
         self._until = until
@@ -38,7 +38,7 @@ class ReplayedRange:
         return min(position, self._until.get(key, position))
 
     def take(self, delivery: Delivery) -> list[Delivery]:
-        """Return what may go on now that these records have come, in order. A delivery without records stands for a mark."""
+        """Return what may pass now that these records have come, in order. A delivery without records stands for a mark."""
         key = delivery.key
         if key not in self._behind:
             self._held.append(delivery)
@@ -54,7 +54,7 @@ class ReplayedRange:
         return [delivery._replace(end=end), *self._rest()]
 
     def at_end(self, feed: Feed, key: TopicPartition, epoch: int) -> list[Delivery]:
-        """Return what may go on now that a partition has no further record: the ones before its end were compacted away."""
+        """Return what may pass now that a partition has no further record: the ones before its end were compacted away."""
         if key not in self._behind:
             return []
         self._behind.discard(key)

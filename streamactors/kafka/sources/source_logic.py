@@ -40,12 +40,12 @@ class ConsumerSourceLogic(ConsumerLogic):
         self._has_owner = False  # a sink of the run says where to begin
         self._replayed: ReplayedRange | None = None  # the range that is being delivered again
         self._at_range_end: frozenset[TopicPartition] = frozenset()
-        self._revoking: Callable[[Sequence[Key]], None] | None = None  # changelogs of the windows behind this source
+        self._revoking: Callable[[Sequence[Key]], None] | None = None  # changelogs of later windows
 
     # ── the start ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def bind(self) -> None:
-        """Called when the run is built: offers changelogs to the windows behind this source."""
+        """Called when the run is built: offers changelogs to the windows downstream of this source."""
         run = self.interpreter.island.run
         self._lane.source = source = run.source_id(self)
         self.control.run = weakref.ref(run)
@@ -122,7 +122,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         else:
             self._feed.asked -= len(delivery.records)  # records that wait at the end of the range use up no demand
             self._admit(delivery.key, self._replayed.take(delivery))
-        self.on_pull(self.out)  # nobody pulls again for what is still wanted
+        self.on_pull(self.out)  # no further pull comes for what is still wanted
 
     def on_assigned(self, keys: list[tuple[TopicPartition, int]]) -> None:
         """Partitions were assigned."""
@@ -149,14 +149,14 @@ class ConsumerSourceLogic(ConsumerLogic):
         self.on_pull(self.out)
 
     def on_idle(self, silent: list[tuple[TopicPartition, int, float]]) -> None:
-        """Partitions have no record behind what was delivered, though there is demand."""
+        """Partitions have no record after what was delivered, though there is demand."""
         self._reached_end([(key, epoch) for key, epoch, _ in silent])
         for key, _, silent_ms in silent:
             if self._replayed is None or not self._replayed.reached(key):
                 self._lane.mark_idle(key, silent_ms)
 
     def on_end(self, ends: list[tuple[TopicPartition, int, int]]) -> None:
-        """A bounded read has delivered everything; `ends` are (partition, epoch, position behind its end)."""
+        """A bounded read has delivered everything; `ends` are (partition, epoch, position after its end)."""
         self._ends = ends
         self._reached_end([(key, epoch) for key, epoch, _ in ends])
         self.on_pull(self.out)
@@ -170,7 +170,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         self._lane.push()
 
     def _admit(self, key: TopicPartition, deliveries: list[Delivery]) -> None:
-        """Let deliveries go on; what a partition has beyond its end must not pile up while it waits for others."""
+        """Let deliveries continue; what a partition has beyond its end must not pile up while it waits for others."""
         replayed = self._replayed
         assert replayed is not None
         for delivery in deliveries:

@@ -45,7 +45,7 @@ class ConsumerSourceStage(LaneStage):
 
     @property
     def takes_steps(self) -> bool:
-        """True if the steps behind the source work on records; then they may run inside."""
+        """True if the steps downstream of the source work on records; then they may run inside."""
         return self.plan.whole is None
 
     def reading_between(self, name: str, settings: ConsumerSettings, subscription: Subscription) -> ConsumerSourceStage:

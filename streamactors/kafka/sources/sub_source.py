@@ -30,7 +30,7 @@ class Parent(Protocol):
 
     run: Run
     source: Any
-    """The name of the partitioned source in marks, None where nobody reads any."""
+    """The name of the partitioned source in marks, None where no stage reads any."""
     consumer: ConsumerLink
 
     def share(self, record_bytes: int | None) -> int:
@@ -116,7 +116,7 @@ class SubSourceStage(LaneStage):
         if not self.sub.take():
             raise BuildError(
                 f"the source of {self.sub.key} has been run already; a partition's source can be run once: "
-                "put a broadcast behind it, or use Consumer.source"
+                "put a broadcast downstream of it, or use Consumer.source"
             )
         return _SubSourceLogic(self, self.loop, attributes.max_chunk), NOT_USED
 

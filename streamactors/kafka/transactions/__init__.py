@@ -9,4 +9,4 @@ cannot stop at one position.
 
 A row on its way to a commit: `TransactionalSinkLogic` produces it and keeps it in `writes`; the commit interval makes `RunTransaction` ask for a
 cut; each part holds its inlet at its next mark and reports it (`_on_cut`, `on_reached`); when the other sinks have done that mark
-(`progress.when_done`), the positions are added and the transaction commits (`_commit`); then the marks pass and the parts go on."""
+(`progress.when_done`), the positions are added and the transaction commits (`_commit`); then the marks pass and the parts continue."""

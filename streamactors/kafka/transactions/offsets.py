@@ -61,7 +61,7 @@ class TransactionOffsets:
             tracker.paid(partition, epoch)
 
     def send(self, producer: StreamProducer, timeout_s: float) -> None:
-        """Add the offsets of the cut to the transaction. Raises ProducerFailed for a partition that was taken away, StaleMembership behind a rebalance."""
+        """Add the offsets of the cut to the transaction. Raises ProducerFailed for a partition that was taken away, StaleMembership after a rebalance."""
         for source, (tracker, group, _) in list(self._sources.items()):  # a source may begin meanwhile
             if not self._positions(source) and not (tracker.owed() or tracker.lost_owed() or self._lost):
                 continue  # its consumer may not be there yet

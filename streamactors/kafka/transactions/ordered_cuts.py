@@ -19,7 +19,7 @@ from streamactors.windows.state.changelogs import StateKeeper
 
 
 def refuse_other_orders(sinks: Collection[CutPart], behind: Mapping[StateKeeper, Collection[object]]) -> None:
-    """`behind`: the keepers of the run with every stage behind them. Raises BuildError naming the way out."""
+    """`behind`: the keepers of the run with every stage downstream of them. Raises BuildError naming the way out."""
     all_behind = set().union(*behind.values())
     first = [keeper for keeper in behind if keeper.stage not in all_behind]  # the others stop where these do
     for keeper in first:
@@ -29,7 +29,7 @@ def refuse_other_orders(sinks: Collection[CutPart], behind: Mapping[StateKeeper,
         if any(sink not in all_behind and sink.standing.carried & keeper.carried for sink in sinks):
             raise BuildError(
                 f"{name} take the rows of several topics in order of time, and a transactional sink of the same source "
-                "takes them as they come: they cannot be committed at one position. Put the sink behind the windows, "
+                "takes them as they come: they cannot be committed at one position. Put the sink downstream of the windows, "
                 "give it a graph and a group of its own, or give up the order: group_by_key(max_task_idle=None)"
             )
         for other in first:

@@ -1,6 +1,6 @@
 """The sinks beside the transactional ones of a run: a commit waits until they have done the rows before it.
 
-A crash right behind the commit would lose the rows that such a sink has not done. A sink that keeps a commit waiting for long is named in the log,
+A crash right after the commit would lose the rows that such a sink has not done. A sink that keeps a commit waiting for long is named in the log,
 once per run.
 
 Owner: the run's transaction; on the producer's thread."""

@@ -35,7 +35,7 @@ class Sent(Protocol):
     def take(self, limit: int) -> tuple[list[Any], int, list[Failure]]:
         """Return at most `limit` results that are due, the number of elements that are done with them, and the failures.
 
-        No element behind a failure is taken together with it."""
+        No element after a failure is taken together with it."""
 
     @property
     def over(self) -> bool:
@@ -116,7 +116,7 @@ class SentRecords:
         if error is not None:
             record = as_record(message)
             self._failed.append((record, record, error))
-        self._reported += 1  # behind the failure: the island takes the run as soon as all are counted
+        self._reported += 1  # after the failure: the island takes the run as soon as all are counted
 
     def refused(self, record: Any, error: BaseException) -> None:
         """A record could not be sent."""

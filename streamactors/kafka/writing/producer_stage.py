@@ -104,7 +104,7 @@ class ProducerLogic(FlowLogic):
 
     @property
     def waits_for_reports(self) -> bool:
-        """True when the stage needs the reports of its records to go on."""
+        """True when the stage needs the reports of its records to continue."""
         return True
 
     def _send(self, chunk: list[Any]) -> int:

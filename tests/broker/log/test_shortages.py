@@ -271,7 +271,7 @@ def test_checkpoints_are_written_when_there_is_space_again(
     for second in range(1, 4):
         logs.tick(NOW_MS + second * 1_000)
     assert len(caplog.records) == 1, "a shortage is said once"
-    assert "No space left on device; partitions in it may take no records" in caplog.text
+    assert "No space left on device; its partitions may refuse records" in caplog.text
     (folder,) = logs.folders.all
     assert folder.shortage is not None
     disk.work()

@@ -104,7 +104,7 @@ def test_everything_is_served_again_when_it_is_over(
         assert fetched(client, "orders") == (0, 2)
     told = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
     assert len(told) == 2, told
-    assert "partitions in it may take no records until that is over" in told[0]
+    assert "its partitions may refuse records until this is over" in told[0]
     assert "is over; its partitions take records again" in told[1]
 
 

@@ -98,7 +98,7 @@ def completed(partition: PartitionRecord, isr: tuple[int, ...], image: MetadataI
 
 
 def _final(partition: PartitionRecord, isr: tuple[int, ...], alive: Alive) -> PartitionRecord | None:
-    """Return the partition behind its move, None while data is still to be copied."""
+    """Return the partition after its move, None while data is still to be copied."""
     replicas = tuple(each for each in partition.replicas if each not in partition.removing)
     kept = tuple(each for each in isr if each in replicas)
     if not set(partition.adding) <= set(kept) or not any(alive(each) for each in kept):

@@ -191,7 +191,7 @@ def _replace_static(group: Group, join: JoinGroup, holder: Member, now_ms: int, 
 
 
 def _has_other_topics(group: Group, holder: Member, join: JoinGroup) -> bool:
-    """Whether a static member of a consumer group returns with other topics: without a rebalance nobody would be assigned the new ones.
+    """Whether a static member of a consumer group returns with other topics: without a rebalance no member would be assigned the new ones.
 
     Its subscription alone says little. It also has the partitions that the member had, which a restarted member does not know.
     Apache Kafka does not look at the topics (KAFKA-12759)."""

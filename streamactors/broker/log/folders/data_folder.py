@@ -188,14 +188,14 @@ class DataFolder:
                 return False
             self.shortage = error
         logger.error(
-            "%s: %s; partitions in it may take no records until that is over, which is looked at every second",
+            "%s: %s; its partitions may refuse records until this is over; the broker checks every second",
             self.path,
             error.strerror or error,
         )
         return True
 
     def probe(self) -> bool:
-        """Look whether a shortage is over, by writing a file. Return whether it is, which is logged. Blocks."""
+        """Check by writing a file whether a shortage is over. Log its end, and return whether it is over. Blocks."""
         path = self.path / PROBE
         try:
             try:

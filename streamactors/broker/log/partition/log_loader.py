@@ -52,7 +52,7 @@ class Checkpoints:
     each_synced: bool = False
     """Each batch was on the disk before the next one was written: only the last one can be torn."""
     others_have_it: bool = False
-    """Other nodes have the records of such a log, so that recovery may remove what is behind a damage. Otherwise the damage is an error."""
+    """Other nodes have the records of such a log, so that recovery may remove what follows the damage. Otherwise the damage is an error."""
 
 
 @dataclass(slots=True)

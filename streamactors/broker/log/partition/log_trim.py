@@ -51,7 +51,7 @@ class LogTrim:
             if offset <= log.log_start_offset:
                 return
             self._begin_at(offset)
-            with suppress(StorageShortage):  # nobody reads them any more, and the next retention drops them
+            with suppress(StorageShortage):  # they are below the log start, and the next retention drops them
                 self._drop_oldest(self._count_oldest(lambda segment, end: end <= offset), now_ms)
 
     def apply_retention(self, now_ms: int) -> int:

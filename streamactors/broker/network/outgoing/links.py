@@ -1,7 +1,7 @@
-"""Disturbed links to other nodes, for tests: requests to an address are held back for ever, or for some time.
+"""Disturbed links to other nodes, for tests: requests to an address are held back forever, or for some time.
 
 Owner: one process; only `Cluster(brokers=…)` changes the links, and only in the processes that it starts. The sender of a request
-holds it back, and drops answers that come over a cut link: a partition is whole when both sides are told. A held request has the usual
+holds it back, and drops answers that come over a cut link: a cut is complete when both sides know of it. A held request has the usual
 timeout."""
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _IN_PROGRESS: Final = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 Address = tuple[str, int]
 MakeContext = Callable[[], "ssl.SSLContext"]
 Login = Generator[tuple[tuple[int, int], Mapping[str, Any]], Any, int]
-"""The requests of a login, (key, version) and body. It takes the answers, and returns how long the login lasts (ms), 0 for ever. Raises
+"""The requests of a login, (key, version) and body. It takes the answers, and returns how long the login lasts (ms), 0 forever. Raises
 StreamActorsError or ValueError if the login fails."""
 
 

@@ -1,7 +1,7 @@
 """The connections of a voter to the other voters: requests go out, answers come back to the quorum. Nothing here waits.
 
 Owner: the controller, on the thread of its dispatcher. Each voter has two connections, because a leader holds a fetch back and answers
-the requests of a connection in order: a vote must not wait behind a fetch. A request without an answer is dropped; the rules of
+the requests of a connection in order: a vote must not wait for a fetch. A request without an answer is dropped; the rules of
 `raft_state` ask again when they need to. The log says where the voters are, and answers say where the leader is. A node that knows
 neither asks its acquaintances, the controllers that the settings name, which have negative ids here."""
 

@@ -10,7 +10,7 @@ from streamactors.broker.quorum.vote_file import Election
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Write the election to the disk before the effects behind this one, and before the answer."""
+    """Write the election to the disk before the effects that follow, and before the answer."""
 
     election: Election
 

@@ -100,7 +100,7 @@ class VoteAnswer(Answer):
 class FetchAnswer(Answer):
     """The answer to a Fetch. `diverging` is the end of the last common epoch in the leader's log, None if the logs agree.
 
-    `snapshot` is what the replica must read first, because the log begins behind `asked.offset`. The owner of the log adds the
+    `snapshot` is what the replica must read first, because the log begins after `asked.offset`. The owner of the log adds the
     batches from `asked.offset` on. The high watermark is -1 while the leader does not know it."""
 
     asked: Fetch

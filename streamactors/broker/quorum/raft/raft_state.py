@@ -199,7 +199,7 @@ class RaftState:
         majority = len(self.voters) // 2 + 1
         if len(self._granted & self.voters) >= majority:
             return self._campaign(now_ms) if self.role is Role.PROSPECTIVE else self._lead(now_ms)
-        if len(self._refused) > len(self.voters) - majority:  # wait, or two candidates disturb each other for ever
+        if len(self._refused) > len(self.voters) - majority:  # wait, or two candidates disturb each other forever
             wait_ms = self._random.random() * self._timing.election_ms
             self.deadline_ms = min(self.deadline_ms, now_ms + max(wait_ms, RETRY_MS))
         return []
@@ -423,7 +423,7 @@ class RaftState:
             self.deadline_ms = now_ms + RETRY_MS
 
     def snapshot_read(self, end_offset: int) -> list[Effect]:
-        """The log begins behind a snapshot of everything below `end_offset`."""
+        """The log begins after a snapshot of everything below `end_offset`."""
         if self._reading is None:
             return []
         self._reading = None

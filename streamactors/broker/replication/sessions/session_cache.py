@@ -1,6 +1,6 @@
 """The fetch sessions of a broker, a limited number of them (`max.incremental.fetch.session.cache.slots`). Pure.
 
-Owner: the node, on the data plane. Rules: Apache Kafka's FetchSessionCache (KIP-227). A full cache gives up a session that nobody has used for two
+Owner: the node, on the data plane. Rules: Apache Kafka's FetchSessionCache (KIP-227). A full cache gives up a session that no client has used for two
 minutes; otherwise the least valuable one, if the new one is worth more. A follower's session is worth more than a consumer's, then one
 with more partitions. A session is safe for its first two minutes; a follower may take the place of a consumer at any time."""
 

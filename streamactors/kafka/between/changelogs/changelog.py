@@ -291,7 +291,7 @@ class ChangelogAtLeastOnce(_KafkaChangelog):
         )
 
     def _may_lose_results(self, sink: object) -> bool:
-        """True for a sink behind the windows, unless it is done only at its end, as a fold is: before that it has no results to lose."""
+        """True for a sink downstream of the windows, unless it is done only at its end, as a fold is: before that it has no results to lose."""
         return sink in self._behind and not getattr(sink, "done_at_end", False)
 
     def _write(self, records: list[ProducerRecord], numbers: list[Any], at: PositionMark, ended: bool) -> None:

@@ -78,7 +78,7 @@ class Leaving:
     """Partitions that are about to be revoked, while several stages hold rows of them.
 
     Each stage reports how far it has taken them, and processes nothing more but to meet the others. In a transaction (`meet`) all stages go
-    on to where the furthest stands; the records behind that position are not in flight. Without a transaction the stages do not meet:
+    on to where the furthest stands; the records after that position are not in flight. Without a transaction the stages do not meet:
     the next owner reads again from where the last one stands. `give_back(partition, place)` is called when all `readers` have reported; if
     one never reports, because it has not started, nothing is given back."""
 

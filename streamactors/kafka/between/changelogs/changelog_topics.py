@@ -39,16 +39,16 @@ READER: Final[Mapping[str, object]] = {
     "enable.partition.eof": True,
     "topic.metadata.refresh.interval.ms": 5_000,
 }
-"""Read at full speed, to the end. A leader that is cut off may go on answering with an old end, and refuses nothing: librdkafka must look for another."""
+"""Read at full speed, to the end. A leader that is cut off may keep answering with an old end, and refuses nothing: librdkafka must look for another."""
 
 ROWS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
 """A topic of rows on their way: they carry event time, and the broker's retention goes by it: of rows that happened longer ago than
-log.retention.hours it would delete what nobody has read yet. Kafka Streams creates its repartition topics so, too."""
+log.retention.hours it would delete what no instance has read yet. Kafka Streams creates its repartition topics so, too."""
 ON_EXECUTORS: Final = "windows on executors: "
 """Begins the note at a position that a query on Spark's executors has committed: the state of its windows is in the checkpoint that the
 note names, and the changelogs do not have it."""
 NO_PROGRESS_S: Final = 90.0
-"""Longer than librdkafka's transaction timeout: an abandoned transaction holds back what stands behind it for so long."""
+"""Longer than librdkafka's transaction timeout: an abandoned transaction holds back what follows it for so long."""
 RETRIED_S: Final = 60.0
 """How long a restore asks again: longer than a leader that is cut off keeps its session, and its lag time."""
 RETRY_S: Final = 1.0
@@ -113,7 +113,7 @@ class ChangelogTopics:
     ) -> tuple[int, dict[TopicPartition, int]]:
         """Write to each disk the entries that it lacks. Returns the number of partitions and the ends of the changelogs' partitions.
 
-        A store that cannot go on where it stands is emptied and read again from the beginning. Raises as `read`, and StateError."""
+        A store that cannot continue at its offset is emptied and read again from the beginning. Raises as `read`, and StateError."""
         return self._retried(lambda: self._follow_all(inputs, disks))
 
     def _follow_all(
@@ -187,7 +187,7 @@ class ChangelogTopics:
         made_here.update(self._topics.values())  # also those that another instance has just made
 
     def _refuse_renumbered(self, missing: Iterable[str], known: Iterable[str]) -> None:
-        """A generated name shifts when a step is added or taken away before it; its state would stay behind under the old name."""
+        """A generated name shifts when a step is added or taken away before it; its state would stay under the old name."""
         wanted = set(self._of_run())
         for topic in missing:
             named = _GENERATED.fullmatch(topic)
@@ -265,7 +265,7 @@ class ToMemory:
         self._found = found
 
     def add(self, number: int, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], end: int) -> None:
-        """Take entries of a partition, in order; `end`: the offset behind them."""
+        """Take entries of a partition, in order; `end`: the offset after them."""
         self._found[number].add(store, keys, values)
 
 

@@ -1,7 +1,7 @@
 """The offsets from which the stores on disk read their changelogs. A store whose offset the changelog no longer has is emptied and read again.
 
 A store at offset 40 lacks the entries of the changelog from 40 on. If retention or a new topic has removed some of them, deletions may be among
-them, and the deleted keys would stay for ever. Kafka Streams empties a store, too, when the broker answers that its offset is out of range.
+them, and the deleted keys would stay forever. Kafka Streams empties a store, too, when the broker answers that its offset is out of range.
 
 A broker that is cut off names an old end, as if the changelog had lost records. Its answer must not cost the state. So the topic id on disk tells a
 topic that was made again from the same one, the leader epoch on disk an old answer from a new one, and a store is emptied for an end below its

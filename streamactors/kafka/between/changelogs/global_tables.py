@@ -54,7 +54,7 @@ class GlobalEntries(Operator):
 
 
 class GlobalTables:
-    """Reads the topics of the `tables`, by topic. `failed` is called on the thread that reads, when reading fails behind the first ends: rows
+    """Reads the topics of the `tables`, by topic. `failed` is called on the thread that reads, when reading fails after the first ends: rows
     must not meet tables that stand still."""
 
     def __init__(
@@ -73,7 +73,7 @@ class GlobalTables:
         self._thread = threading.Thread(target=self._run, name=f"global tables {', '.join(tables)}", daemon=True)
 
     def fill(self) -> None:
-        """Read the topics to the ends they have now, and go on reading. Raises what went wrong, KafkaError if it takes a minute."""
+        """Read the topics to the ends they have now, and continue reading. Raises what went wrong, KafkaError if it takes a minute."""
         self._thread.start()
         if not self._filled.wait(_FILL_S):
             self.stop()

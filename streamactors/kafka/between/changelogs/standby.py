@@ -46,7 +46,7 @@ class Standby:
         self._known_ends: dict[TopicPartition, int] = {}
         """The high watermarks of the last fetches, also of a client that was closed because no broker answered."""
         self._ended: dict[TopicPartition, int] = {}
-        """The end to which a partition was read. It is behind the marker of the last transaction, and so behind the last entry."""
+        """The end to which a partition was read. It is after the marker of the last transaction, and so after the last entry."""
 
     def step(self, owned: Container[int]) -> int:
         """Follow the tasks that are not `owned`; return the number of entries read. Raises KafkaError, StateError."""

@@ -70,8 +70,8 @@ class StoredTasks:
         self._reader = ChangelogTopics(settings, topics, kept.topics_of_run, tasks.changelog_settings)
         self._disks: dict[int, TaskDisk] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._since: Counter[TopicPartition] = Counter()  # entries of acknowledged cuts behind these ends
-        self._marked: set[TopicPartition] = set()  # the last transaction has put a marker behind its entries here
+        self._since: Counter[TopicPartition] = Counter()  # entries of acknowledged cuts after these ends
+        self._marked: set[TopicPartition] = set()  # the last transaction has put a marker after its entries here
         self._standby: Standby | None = None
         self._not_before_s, self._pause_s = 0.0, _FIRST_PAUSE_S
         if folder is not None and settings.state.standbys:
@@ -201,7 +201,7 @@ class StoredTasks:
     def committed(self, cuts: Sequence[Cut]) -> None:
         """The cuts of a transaction are committed: write them. Raises StateError.
 
-        This task counts the offset behind the entries, because no other client writes to the changelog. The broker is not asked. The offset never
+        This task counts the offset after the entries, because no other client writes to the changelog. The broker is not asked. The offset never
         exceeds the end of the changelog: the entries of an aborted attempt are not counted, and a transaction's marker is counted at the next
         commit, which cannot begin before the marker is written. A restart reads the few entries between the offset and the end again."""
         for key in self._marked:
@@ -215,7 +215,7 @@ class StoredTasks:
     def acknowledged(self, cut: Cut, ends: Mapping[TopicPartition, int]) -> None:
         """The entries of a cut are in the changelog, up to these ends: write them. Raises StateError.
 
-        Entries of a former owner that is still writing are not on this disk. An end behind such an entry does not go with the entries: the
+        Entries of a former owner that is still writing are not on this disk. An end after such an entry does not go with the entries: the
         earlier offset stays, and a restart reads from there."""
         counts = self._still_ours(cut)
         self._since.update(counts)

@@ -82,7 +82,7 @@ def ask_with_lag(
     address: str, token: str, store: str, request: StoreRequest, *, dirty: bool, local: bool, stale: bool
 ) -> tuple[list[StoreEntry], int | None]:
     """Return the entries that the instance at `address` has; with `local` without asking others, with `stale` also in its copies of them, and
-    then the lag of the copy that is furthest behind. Raises PeerFailed."""
+    then the lag of the copy that lacks the most entries. Raises PeerFailed."""
     url = f"http://{address}/stores/{urllib.parse.quote(store, safe='')}"
     body = pack_request(request, dirty=dirty, local=local, stale=stale)
     asked = urllib.request.Request(

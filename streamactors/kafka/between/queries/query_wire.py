@@ -12,7 +12,7 @@ MOST_REQUEST_BYTES: Final = 64 << 10
 MOST_ANSWER_BYTES: Final = 64 << 20
 CONTENT: Final = "application/msgpack"
 LAG: Final = "Streamactors-Lag"
-"""The header of an answer that standby copies may have given: number of changelog entries that the copy furthest behind still lacks."""
+"""The header of an answer that standby copies may have given: the largest number of changelog entries that a copy still lacks."""
 
 
 class BadRequest(Exception):

@@ -22,7 +22,7 @@ AGAIN_AFTER_MS: Final = 1_000.0
 
 
 class _Read(NamedTuple):
-    position: int  # behind the last record that was read
+    position: int  # after the last record that was read
     time_ms: float  # of that record; -inf if it is not known
 
 
@@ -57,7 +57,7 @@ class ResetGuard:
         return key in self._waiting
 
     def takes(self, key: TopicPartition, first: tuple[int, int], end: int, last_ms: int) -> bool:
-        """Return whether records may be read: the first one's (offset, time in ms), the position behind the last one, and its time."""
+        """Return whether records may be read: the first one's (offset, time in ms), the position after the last one, and its time."""
         if key in self._waiting:
             return False
         known = self._read.get(key)
@@ -83,7 +83,7 @@ class ResetGuard:
         return True
 
     def position(self, key: TopicPartition) -> int:
-        """Return the position behind the last record that was read."""
+        """Return the position after the last record that was read."""
         return self._read[key].position
 
     def _too_far_back(self, known: _Read, offset: int, time_ms: int) -> bool:

@@ -98,7 +98,7 @@ class StartPositions:
         self._begin((starts, ends, skip_lost))
 
     def ends(self) -> dict[str, int]:
-        """Return the positions behind the last records."""
+        """Return the positions after the last records."""
         client = self._connect()
         try:
             found = client.watermarks(partitions_of(self._subscription, client))
