@@ -37,7 +37,7 @@ class MemoryLog:
         self._begins_anew = begins_anew
         self._begin(records[:start], snapshot, start)
         self.extend(records[start:], epochs_from)
-        self._begin_behind_snapshot()
+        self._begin_after_snapshot()
 
     def _begin(self, before: Sequence[Record], snapshot: Snapshot | None, start: int) -> None:
         self.start_offset = start
@@ -48,7 +48,7 @@ class MemoryLog:
         if snapshot is not None:
             self._named = [(-1, value) for _, value in snapshot.records if isinstance(value, frozenset)][-1:]
 
-    def _begin_behind_snapshot(self) -> None:
+    def _begin_after_snapshot(self) -> None:
         snapshot = self._snapshot
         if snapshot is not None and self._begins_anew(snapshot.id, self.epochs.latest, self.end_offset):
             self.install(snapshot)
@@ -69,7 +69,7 @@ class MemoryLog:
         self.epochs.truncate_to(offset)
         while self._named and self._named[-1][0] >= offset:
             del self._named[-1]
-        self._begin_behind_snapshot()
+        self._begin_after_snapshot()
 
     def take_snapshot(self, offset: int) -> Snapshot:
         """Begin the log behind a snapshot of its own records."""

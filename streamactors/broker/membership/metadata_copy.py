@@ -7,10 +7,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from streamactors.broker.controller.metadata_log import (
-    CONFIG,
-    TOPIC_ID,
-    begin_behind_snapshot,
+from streamactors.broker.controller.metadata_log import CONFIG, TOPIC_ID
+from streamactors.broker.controller.metadata_snapshots import (
+    begin_after_snapshot,
     disk_error,
     has_news,
     install_snapshot,
@@ -71,7 +70,7 @@ class MetadataCopy:
         if kept:
             offset, name = kept[-1]
             copy._load(name, offset)
-            begin_behind_snapshot(log, now_ms())
+            begin_after_snapshot(log, now_ms())
         elif log.log_start_offset > 0:
             raise BrokerStartError(
                 f"the metadata log in {log.directory} begins at record {log.log_start_offset}, and the snapshot of the "
