@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Set
-from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, StorageError, StorageShortage
+from streamactors.broker.quorum.leader_fetches import LeaderFetches, QuorumTimers, Reply
 from streamactors.broker.quorum.raft.raft_effects import (
     Append,
     AppendLeaderChange,
@@ -46,7 +46,6 @@ from streamactors.broker.quorum.replica_log import VotersLog
 from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_of
 from streamactors.broker.quorum.voter_set import VoterSet
 
-MOST_WAIT_MS: Final = 30_000.0
 AGAIN_MS: Final = 1_000.0
 """How long an effect waits that found no descriptor or no space."""
 SHORTAGE_LASTS_MS: Final = 10_000.0
@@ -54,18 +53,10 @@ SHORTAGE_LASTS_MS: Final = 10_000.0
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
-Reply = Callable[[Answer], object]
-
 
 def _nobody(voter: int, request: Request) -> None:
     """The only voter has no other voter to ask."""
     raise AssertionError(f"{request} for voter {voter}")
-
-
-class QuorumTimers(Protocol):
-    """The part of a dispatcher that a quorum uses."""
-
-    def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Timer: ...
 
 
 class QuorumOwner(Protocol):
@@ -79,20 +70,6 @@ class QuorumOwner(Protocol):
 
     def halted(self, error: BrokerError) -> None:
         """This node has left the quorum: its disk fails, or its committed records are not those of the leader."""
-
-
-def _agrees(answer: FetchAnswer) -> bool:
-    """Whether the log of the replica that asks is a beginning of this one."""
-    return not answer.error and answer.diverging is None and answer.snapshot is None
-
-
-class _Waiting(NamedTuple):
-    """A fetch that found nothing new."""
-
-    fetch: Fetch
-    reply: Reply
-    high_watermark: int
-    timer: Timer
 
 
 class Quorum:
@@ -127,7 +104,7 @@ class Quorum:
         self._stopped = False
         self._short_since_ms: float | None = None  # when the leader last began to find no descriptor or no space
         self._leader_change = 0  # the offset of the record with which the own epoch began
-        self._waiting: list[_Waiting] = []
+        self._fetches = LeaderFetches(self, log, timers, now_ms)
         self._reader = SnapshotReader(me, send)
 
     # --- life ---
@@ -145,9 +122,9 @@ class Quorum:
     def _end(self) -> None:
         self._stopped = True
         self._effects.clear()
-        for timer in [each.timer for each in self._waiting] + ([] if self._timer is None else [self._timer]):
-            timer.cancel()
-        self._waiting.clear()
+        self._fetches.stop()
+        if self._timer is not None:
+            self._timer.cancel()
 
     # --- what is known ---
 
@@ -304,54 +281,8 @@ class Quorum:
         known = min(self.known_high_watermark, fetch.high_watermark)
         answer, effects = self._state.fetch(fetch, self._now_ms())
         self._guarded(effects)
-        if self._stopped:
-            return
-        if not _agrees(answer) or fetch.offset < self._log.end_offset or fetch.max_wait_ms <= 0:
-            self._serve(fetch, reply)
-            return
-        timer = self._timers.call_later(
-            min(fetch.max_wait_ms, MOST_WAIT_MS), partial(self._serve_waiting, lambda each: each.fetch is fetch)
-        )
-        self._waiting.append(_Waiting(fetch, reply, known, timer))
-        self._serve_waiting(self._is_news)
-
-    def _serve(self, fetch: Fetch, reply: Reply, until_ms: float | None = None) -> None:
-        """Answer a fetch, which is judged again: much can have happened while it waited.
-
-        While its records cannot be read for want of a descriptor, it is tried again for as long as it may wait. Then it has no answer, and the other
-        node asks again."""
-        if self._stopped:
-            return
-        answer, _ = self._state.fetch(fetch, self._now_ms())
-        if not answer.error:
-            answer = replace(answer, high_watermark=self.known_high_watermark)
-        if _agrees(answer) and fetch.offset < self._log.end_offset:
-            try:
-                answer = replace(answer, batches=self._log.batches(fetch.offset))
-            except StorageShortage:
-                now_ms = self._now_ms()
-                until_ms = now_ms + min(fetch.max_wait_ms, MOST_WAIT_MS) if until_ms is None else until_ms
-                if now_ms < until_ms:
-                    self._timers.call_later(AGAIN_MS / 10, partial(self._serve, fetch, reply, until_ms))
-                return
-            except StorageError as error:
-                self.halt(error)
-                return
-        reply(answer)
-
-    def _serve_waiting(self, which: Callable[[_Waiting], bool]) -> None:
-        due = [each for each in self._waiting if which(each)]
-        if due:
-            self._waiting = [each for each in self._waiting if each not in due]
-        for each in due:
-            each.timer.cancel()
-            self._serve(each.fetch, each.reply)
-
-    def _is_news(self, waiting: _Waiting) -> bool:
-        fetch = waiting.fetch
-        if self._state.role is not Role.LEADER or fetch.epoch != self.epoch:
-            return True
-        return fetch.offset < self._log.end_offset or self.known_high_watermark > waiting.high_watermark
+        if not self._stopped:
+            self._fetches.take(fetch, answer, known, reply)
 
     def _got_piece(self, voter: int, piece: SnapshotPiece) -> None:
         state, now_ms = self._state, self._now_ms()
@@ -416,7 +347,7 @@ class Quorum:
             self._busy = False
         if self._stopped:
             return
-        self._serve_waiting(self._is_news)
+        self._fetches.answer_news()
         self._set_timer()
 
     def _do(self, effect: Effect) -> None:

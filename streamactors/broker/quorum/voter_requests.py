@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.quorum.quorum import Quorum, QuorumTimers
+from streamactors.broker.quorum.leader_fetches import QuorumTimers
+from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_effects import AppendVoters
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter, update_voter
