@@ -8,6 +8,8 @@ per element):
     self._held += len(chunk)
     self._gauge.reached(self._held)
 
+A buffer without a number names what bounds it instead (`bounded_by`): the grace of a window, a pause of its source.
+
 A level above the bound is a bug of the product, unless the gauge says otherwise with `why`. It is logged once per name, and `overfull` lists it, also after the buffer is gone.
 `live_gauges` lists the gauges of the buffers that exist. The tests of the project read both around every test. Thread-safe, but a
 gauge is written by one thread at a time."""
@@ -17,6 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from math import inf
 from typing import Final, NamedTuple
 
 _log = logging.getLogger("streamactors.gauges")
@@ -41,13 +44,20 @@ class Overfull(NamedTuple):
 
 
 class Gauge:
-    """The level of one buffer. Costs a comparison per call of `reached`; it must live as long as its buffer."""
+    """The level of one buffer. Costs a comparison per call of `reached`; it must live as long as its buffer.
 
-    __slots__ = ("__weakref__", "bound", "highest", "level", "name", "unit", "why")
+    Either `bound` is a number, or `bounded_by` says in words what bounds the buffer. Raises ValueError if both are missing."""
 
-    def __init__(self, name: str, bound: float, unit: str = "elements", why: str = "this is a bug") -> None:
+    __slots__ = ("__weakref__", "bound", "bounded_by", "highest", "level", "name", "unit", "why")
+
+    def __init__(
+        self, name: str, bound: float = inf, unit: str = "elements", why: str = "this is a bug", *, bounded_by: str = ""
+    ) -> None:
+        if bound == inf and not bounded_by:
+            raise ValueError(f"the gauge {name!r} has no bound; give the number, or bounded_by=")
         self.name = name
         self.bound = bound
+        self.bounded_by = bounded_by
         self.unit = unit
         self.why = why
         self.level: float = 0
@@ -64,7 +74,12 @@ class Gauge:
                 _exceeded(self)
 
     def __repr__(self) -> str:
-        return f"<Gauge {self.name!r}, {self.level:g} of at most {self.bound:g} {self.unit}, highest {self.highest:g}>"
+        most = (
+            f"of at most {self.bound:g} {self.unit}"
+            if self.bound < inf
+            else f"{self.unit}, bounded by {self.bounded_by}"
+        )
+        return f"<Gauge {self.name!r}, {self.level:g} {most}, highest {self.highest:g}>"
 
 
 def live_gauges() -> list[Gauge]:

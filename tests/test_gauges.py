@@ -45,3 +45,12 @@ def test_the_list_of_overfull_buffers_has_a_bound_too(monkeypatch: pytest.Monkey
     for number in range(5):
         Gauge(f"queue {number}", bound=0).reached(1)
     assert [each.name for each in overfull()] == ["queue 0", "queue 1", "queue 2"]
+
+
+def test_a_gauge_without_a_number_says_what_bounds_its_buffer() -> None:
+    gauge = Gauge("open windows", unit="windows", bounded_by="their grace")
+    gauge.reached(1e9)
+    assert repr(gauge) == "<Gauge 'open windows', 1e+09 windows, bounded by their grace, highest 1e+09>"
+    assert not overfull()
+    with pytest.raises(ValueError, match="the gauge 'a queue' has no bound"):
+        Gauge("a queue")

@@ -16,7 +16,7 @@ from streamactors.kafka.between.changelogs.changelog_provider import ChangelogPr
 from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import Record, RecordContext, TimeWindows, compile
 from streamactors.windows.definitions.duration import Duration
-from streamactors.windows.stage.head_time import FAR_AHEAD, HeadTimeOrder
+from streamactors.windows.stage.head_time import FAR_AHEAD, MOST_ROWS, HeadTimeOrder
 from streamactors.windows.stage.stage import WindowStage
 from tests.stages.harness import Bench
 
@@ -263,6 +263,18 @@ def test_while_rows_are_held_the_next_ones_come_in_together(timeless: ActorSyste
         assert len(sizes) <= 5, f"3 000 rows to hold came in as {len(sizes)} chunks: {sizes[:10]}"
         send(bench, RIGHT, 5_000)
         assert [x for x in seen(bench) if isinstance(x, int)] == list(range(3_001))[:demand]
+        bench.cancel()
+
+
+def test_rows_that_wait_for_another_topic_have_a_gauge(timeless: ActorSystem) -> None:
+    with Bench(timeless, stage()) as bench:
+        begin(bench, demand=100_000)
+        send(bench, LEFT, *range(MOST_ROWS + 2_000))
+        gauge = bench.logic.turns.gauge
+        assert (gauge.level, gauge.highest) == (MOST_ROWS, MOST_ROWS)
+        assert "10000" in gauge.bounded_by
+        send(bench, RIGHT, MOST_ROWS + 5_000)
+        assert gauge.level == 1
         bench.cancel()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from streamactors.gauges import Gauge
 from streamactors.windows.operators.operator import NO_TIME, Ident, SilentTime, TaskEnvironment
 from streamactors.windows.state.row_store import StoredRow, row_key
 from streamactors.windows.state.serdes import key_bytes
@@ -52,6 +53,13 @@ class SideRows:
         self._log = StoreLog(store, node, shape, env.track_changes)
         env.expires(self._log, retention_ms)
         self._sequence = 0
+        self._held = 0  # rows at `_held_at`; of rows on disk, those since the restart
+        self._held_at = 0  # the sequence then: each row that is put moves it by one
+        self._gauge = Gauge(
+            f"{store}: rows that wait for the other side",
+            unit="rows",
+            bounded_by=f"windows and grace, {retention_ms} ms",
+        )
         self.sweeps_at = NO_TIME
         """`expire` removes rows only when it is called with a later time than this."""
         self.between = self._rows.between
@@ -79,18 +87,29 @@ class SideRows:
         """Forget the rows before a time; once in a while, so that a row pays a constant share."""
         if before_ms > self.sweeps_at:
             self.sweeps_at = before_ms + self.retention_ms
+            self._reached()
             for key, row in self._rows.expire(before_ms):
+                self._held -= 1
                 self._log.leave(key, row)
+
+    def _reached(self) -> None:
+        """Report the number of rows: before some expire, and with each cut, so that a row costs nothing."""
+        self._held += (self._sequence - self._held_at) % _SEQUENCES
+        self._held_at = self._sequence
+        self._gauge.reached(max(0, self._held))
 
     def forget(self, ident: Ident, time: int) -> None:
         """Remove the rows of a key and time: their window has closed, and their results without a match are out."""
         for row in self._rows.take(ident, time):
+            self._held -= 1
             self._log.leave(row_key(ident, row), row)
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
         """Return the changelog entries since the last call."""
         for key, row in self._rows.sweep():
+            self._held -= 1
             self._log.leave(key, row)
+        self._reached()
         clock = self._clock
         state = {
             "stream_time": clock.stream_time,
@@ -111,9 +130,11 @@ class SideRows:
         if state["min_time"] is not None:
             clock.min_time = min(clock.min_time, state["min_time"])
         self.newest, self._sequence = state["newest"], state["sequence"]
+        self._held_at = self._sequence
         self._rows.reach(self.newest)
         for key, time, sequence, value in sorted(reader.entries(), key=lambda fields: fields[1:3]):
             self._rows.add(self._env.identity.of(key), as_restored(StoredRow(key, time, sequence, value)))
+            self._held += 1
 
 
 class UnmatchedValues:
@@ -144,6 +165,10 @@ class WaitingRows:
         self.store: str | None = store
         self._entries = stores.ordered(store, WAITING_FORM)
         self._log = StoreLog(store, node, shape, env.track_changes)
+        self._count = 0  # entries; of those on disk, the ones since the restart
+        self._gauge = Gauge(
+            f"{store}: keys and times without a match", unit="entries", bounded_by="windows and grace of the join"
+        )
         self.first_time = NEVER
 
     def put(self, ident: Ident, key: Any, time: int, side: bytes, value: Any) -> None:
@@ -153,6 +178,8 @@ class WaitingRows:
         if entry is None:
             entry = UnmatchedValues(snapshot(key), [value])
             self._entries.put(where, entry)
+            self._count += 1
+            self._gauge.reached(self._count)
             self._log.touch(where, entry)
             if time < self.first_time:
                 self.first_time = time
@@ -171,6 +198,7 @@ class WaitingRows:
         """Remove the rows of an entry, if there are any."""
         entry = self._entries.remove(where)
         if entry is not None:
+            self._count -= 1
             self._log.leave(where, entry)
 
     def in_order(self, before_ms: int = NEVER) -> Iterator[tuple[bytes, int, bool, UnmatchedValues]]:
@@ -194,6 +222,7 @@ class WaitingRows:
         if reader.state(self._log) is not None:
             for where, key, values in reader.entries():
                 self._entries.put(where, as_restored(UnmatchedValues(key, values)))
+                self._count += 1
             self.look_again()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from streamactors.errors import StreamError
+from streamactors.gauges import Gauge
 from streamactors.windows.joins.stream_table import StreamTableJoin
 from streamactors.windows.operators.operator import END_OF_TIME, NO_TIME, Operator, SilentTime, TaskEnvironment
 from streamactors.windows.operators.windowed.late_rows import refuse_row
@@ -85,6 +86,10 @@ class GracefulTableJoin(StreamTableJoin):
         self._sequence = 0
         self._first_time = END_OF_TIME  # no row is held with a smaller time
         self._held = stores.ordered(store, HELD_FORM)
+        self._count = 0  # rows held; of a table on disk, those since the restart
+        self._gauge = Gauge(
+            f"{node}: rows that wait for the table", unit="rows", bounded_by=f"the grace of {grace_ms} ms"
+        )
         self._log = StoreLog(store, node, f"rows held for {grace_ms} ms", env.track_changes)
 
     def process(self, rows: Sequence[Record], out: list[Any]) -> None:
@@ -110,6 +115,7 @@ class GracefulTableJoin(StreamTableJoin):
                 continue
             self._hold(row)
             self._release(limit, out)
+        self._gauge.reached(self._count)
 
     def _hold(self, row: Record) -> None:
         self._sequence = (self._sequence + 1) % _SEQUENCES
@@ -117,6 +123,7 @@ class GracefulTableJoin(StreamTableJoin):
         where = row.timestamp.to_bytes(8, "big") + key + self._sequence.to_bytes(4, "big")
         entry = HeldRow(Record(snapshot(row.key), snapshot(row.value), row.timestamp, row.context))
         self._held.put(where, entry)
+        self._count += 1
         self._log.touch(where, entry)
         if row.timestamp < self._first_time:
             self._first_time = row.timestamp
@@ -128,6 +135,7 @@ class GracefulTableJoin(StreamTableJoin):
         for where, entry in self._held.scan(None, behind):
             self._held.remove(where)
             self._log.leave(where, entry)
+            self._count -= 1
             self.join(entry.row, entry.row.key, out)
         self._look_again()
 
@@ -162,4 +170,5 @@ class GracefulTableJoin(StreamTableJoin):
             self._stream_time, self._sequence = state["stream_time"], state["sequence"]
             for where, *fields in reader.entries():
                 self._held.put(where, as_restored(_held(fields)))
+                self._count += 1
             self._look_again()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
+from streamactors.gauges import Gauge
 from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.definitions.windows import FOREVER
 from streamactors.windows.errors import BufferFull
@@ -98,6 +99,13 @@ class SuppressBuffer(TimedOperator):
         form = Form(_fields, self._restored, on_demand=True)
         self._held, self._queue = stores.queued(store, form, self._tie_of, in_memory)
         self._bytes = 0
+        bounded_by = f"{wait_ms} ms of stream time" if wait_ms < FOREVER else "the number of keys"
+        self._gauge = Gauge(f"{node}: entries that are held back", unit="entries", bounded_by=bounded_by)
+        self._byte_gauge: Gauge | None = None
+        if self._record_bound is not None:
+            self._gauge.bound = self._record_bound
+        if self._byte_bound is not None:
+            self._byte_gauge = Gauge(f"{node}: bytes of entries that are held back", self._byte_bound, "bytes")
         self.leaves_when_forwarded = False
         """Kafka mode: who reads an entry while it is being forwarded still sees the value before it (see `forwarded`)."""
         self.sends_released = False
@@ -137,6 +145,16 @@ class SuppressBuffer(TimedOperator):
             if self._bounded:
                 self._keep_bounds(out)
                 first_time = queue.first_time()
+        self._reached()
+
+    def _advance(self, stream_time: int, out: list[Any]) -> None:
+        super()._advance(stream_time, out)
+        self._reached()
+
+    def _reached(self) -> None:
+        self._gauge.reached(len(self._held))
+        if self._byte_gauge is not None:
+            self._byte_gauge.reached(self._bytes)
 
     def _serialised(self, ident: Ident, start: int | None, end: int | None) -> bytes:
         key = key_bytes(ident)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Key, Position, PositionMark, Signal
+from streamactors.gauges import Gauge
 from streamactors.windows.operators.task_ids import TaskIds
-from streamactors.windows.stage.head_time import MOST_ROWS, NO_LIMIT
+from streamactors.windows.stage.head_time import FAR_AHEAD, MOST_ROWS, NO_LIMIT
 from streamactors.windows.stage.ordered_inputs import OrderedInputs
 from streamactors.windows.state.changelogs import Provider, TellStands
 
@@ -46,6 +47,11 @@ class Turns:
         self._stage = stage
         self.max_task_idle_ms = max_task_idle_ms
         self._ordered = OrderedInputs(max_task_idle_ms, ids)
+        self.gauge = Gauge(
+            "windows: rows that wait for another topic",
+            unit="rows",
+            bounded_by=f"a pause of each input at {FAR_AHEAD} rows, or no wait of a task with {MOST_ROWS}",
+        )
         self.providers: Mapping[Any, Provider] = {}
         self.passed: PositionMark = {}
         self._unmarked = False  # rows were processed as they arrived, and their mark has not arrived yet
@@ -92,6 +98,7 @@ class Turns:
             stage.hand_out()
             if not rows:
                 break
+        self.gauge.reached(ordered.size)
         self._hold_back()
         due_ms = ordered.deadline_ms()
         if due_ms is not None and not stage.completing:

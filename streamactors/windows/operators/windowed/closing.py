@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from streamactors.gauges import Gauge
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import Accepted, AggregateSpec, WindowedOperator
 from streamactors.windows.operators.buffered import Buffered, entry_bytes
@@ -49,6 +50,11 @@ class Closing(Generic[T]):
         self.suppresses = isinstance(report, SuppressMetrics)
         self._queue: ClosingQueue[T] = CalendarQueue(width)
         self._count = 0
+        self._gauge = Gauge(
+            f"{report.node}: windows that wait for their end",
+            unit="windows",
+            bounded_by="length and grace of the windows",
+        )
 
     def lie_in(self, stores: Stores, store: str, find: Callable[[int, bytes], T | None]) -> None:
         """The windows are those of a store; `find` returns the window with an end and a tie, None if it is gone."""
@@ -70,6 +76,10 @@ class Closing(Generic[T]):
         entries = self._queue.pop_before(limit)
         self._count -= len(entries)
         return [window for _, _, window in entries if not window.gone]
+
+    def reached(self) -> None:
+        """The rows of a chunk have been processed."""
+        self._gauge.reached(self._count)
 
     def first_end(self) -> int:
         """Return the smallest end, NEVER if there is no window."""
@@ -139,6 +149,8 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
         return self._closing.buffered(self.env.serdes)
 
     def _after_rows(self) -> None:
+        if self._closing is not None:
+            self._closing.reached()
         if self.stream_time > self._next_sweep:
             self._sweep()
             self._next_sweep = self.stream_time + max(self._retention, 1)

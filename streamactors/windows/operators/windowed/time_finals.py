@@ -16,8 +16,10 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable, Iterator, MutableMapping
+from math import inf
 from typing import Any, Final
 
+from streamactors.gauges import Gauge
 from streamactors.windows.definitions.aggregator import as_values
 from streamactors.windows.definitions.windows import FOREVER, TimeWindows, UnlimitedWindows
 from streamactors.windows.errors import BufferFull
@@ -62,6 +64,12 @@ class TimeFinals(TimeWindowOperator):
         self._old_from_init = spec.old_from_init
         self._bound = max_records
         self._held = 0
+        self._gauge = Gauge(
+            f"{spec.node}: entries of open windows",
+            inf if max_records is None else max_records,
+            "entries",
+            bounded_by="size and grace of the windows",
+        )
         self._close_next = NEVER  # the stream time that closes the first window
         self._slots: dict[
             int, Slot
@@ -134,6 +142,11 @@ class TimeFinals(TimeWindowOperator):
 
     def _after_rows(self) -> None:
         self._slots.clear()
+        self._gauge.reached(self._held)
+
+    def _advance(self, stream_time: int, out: list[Any]) -> None:
+        super()._advance(stream_time, out)
+        self._gauge.reached(self._held)
 
     def _create(
         self,
