@@ -22,6 +22,7 @@ from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
 from streamactors.broker.log.folders.data_folder import DataFolder
 from streamactors.broker.log.folders.data_folders import Folders
+from streamactors.broker.log.folders.deleted_folders import DeletedFolders
 from streamactors.broker.log.folders.folder_names import deleted_name, stray_name
 from streamactors.broker.log.folders.future_log import FutureLog
 from streamactors.broker.log.folders.meta_properties import MetaProperties
@@ -66,7 +67,7 @@ class LogManager:
         self._counts: Counter[Path] = Counter()
         """The number of logs in each folder: it is read for every new log."""
         self._logs_lock = threading.Lock()
-        self._gone: list[tuple[int, Path]] = []
+        self._deleted = DeletedFolders(self._disk, self._is_lost)
         self.moving: dict[Key, DataFolder] = {}
         """The folders to which replicas were moving when the last broker stopped."""
         self.strays: list[Stray] = []
@@ -191,7 +192,7 @@ class LogManager:
         self.flush_pool.close()
         spoiled: set[Path] = set()
         for log in self.logs():
-            if not self._works(log):
+            if self._is_lost(log.directory.parent):
                 log.abandon()
                 continue
             try:
@@ -246,7 +247,7 @@ class LogManager:
             path = folder.path / f"{topic}-{partition}"
             is_new = False
             try:
-                self._remove_leftover(path)
+                self._deleted.make_way(path)
                 is_new = not self._disk.exists(path)
                 self._upkeep.begin_anew(folder, topic, partition)
                 log = PartitionLog.create(
@@ -280,17 +281,10 @@ class LogManager:
             self._counts[folder.path] += 1
         return log
 
-    def _remove_leftover(self, path: Path) -> None:
-        """Remove the folder of a deleted log that could not be renamed. Raises OSError."""
-        with self._logs_lock:
-            left = [entry for entry in self._gone if entry[1] == path]
-            self._gone = [entry for entry in self._gone if entry[1] != path]
-        if left:
-            self._disk.remove_directory(path)
-
-    def _works(self, log: PartitionLog) -> bool:
-        folder = self.folders.of_path(log.directory.parent)
-        return folder is None or folder.failure is None
+    def _is_lost(self, path: Path) -> bool:
+        """Whether the data folder with a path has failed."""
+        folder = self.folders.of_path(path)
+        return folder is not None and folder.failure is not None
 
     def begin_future(self, log: PartitionLog, folder: DataFolder) -> FutureLog:
         """Begin a copy of a log in another data folder. Raises StorageError."""
@@ -322,7 +316,7 @@ class LogManager:
             self._logs[log.topic, log.partition] = log
             self._counts[old.directory.parent] -= 1
             self._counts[folder.path] += 1
-            self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
+        self._deleted.add(renamed, self._clock_ms() + log.config.file_delete_delay_ms)
         return log
 
     def directory_of(self, log: PartitionLog) -> uuid.UUID | None:
@@ -341,18 +335,16 @@ class LogManager:
             self._counts[log.directory.parent] -= 1
         renamed = log.directory.parent / deleted_name(topic, partition)
         try:
-            if not self._works(log):  # the next start with a repaired disk deletes it
+            if self._is_lost(log.directory.parent):  # the next start with a repaired disk deletes it
                 log.abandon()
                 return
             log.delete(renamed)
         except OSError as error:
-            with self._logs_lock:
-                self._gone.append((self._clock_ms(), log.directory))
+            self._deleted.add(log.directory, self._clock_ms())
             raise StorageError(f"cannot delete {log.directory}: {error.strerror or error}") from error
         finally:
             self.cleaner.forget(topic, partition)
-        with self._logs_lock:
-            self._gone.append((self._clock_ms() + log.config.file_delete_delay_ms, renamed))
+        self._deleted.add(renamed, self._clock_ms() + log.config.file_delete_delay_ms)
 
     def set_aside(self, topic: str, partition: int) -> Path:
         """Close a log and keep its folder under another name. Return the folder. Raises StorageError, and then the folder is that of the log: no other
@@ -392,25 +384,5 @@ class LogManager:
         return self._upkeep.tick(now_ms)
 
     def remove_deleted(self, now_ms: int | None = None) -> None:
-        """Remove the folders of deleted logs whose delay is over, or all without a time. The next start removes what cannot be removed.
-
-        What cannot be removed for want of a descriptor is tried again."""
-        with self._logs_lock:
-            due = [path for due_ms, path in self._gone if now_ms is None or due_ms <= now_ms]
-            self._gone = [entry for entry in self._gone if now_ms is not None and entry[0] > now_ms]
-        for path in due:
-            folder = self.folders.of_path(path.parent)
-            if folder is not None and folder.failure is not None:
-                continue
-            try:
-                self._disk.remove_directory(path)
-            except FileNotFoundError:
-                pass  # it was not renamed, because its disk failed in that moment, or somebody else has removed it
-            except OSError as error:
-                if passes(error) and now_ms is not None:
-                    with self._logs_lock:
-                        self._gone.append((now_ms, path))
-                    continue
-                logger.error(
-                    "cannot remove %s: %s; the next start of the broker removes it", path, error.strerror or error
-                )
+        """Remove the folders of deleted logs whose delay is over, or all without a time."""
+        self._deleted.remove(now_ms)
