@@ -137,5 +137,5 @@ def test_the_mailbox_of_an_actor_that_is_told_too_fast_is_named_with_its_bound(
     (mailbox,) = [each for each in overfull() if each.name.startswith("the mailbox of ")]
     assert "Slow" in mailbox.name
     assert (mailbox.highest, mailbox.bound) == (151, 100)
-    assert "messages, and its bound is 100; it is told faster than it works" in caplog.text
+    assert "messages, and its bound is 100; messages arrive faster than it handles them" in caplog.text
     forget_overfull()

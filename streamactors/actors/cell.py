@@ -21,9 +21,7 @@ MESSAGES_PER_TURN: Final = 64
 LARGEST_MAILBOX: Final = 100_000
 """Messages. A mailbox takes more, because a sender never waits; then messages arrive faster than the actor works, which is logged once."""
 
-TOLD_TOO_FAST: Final = (
-    "it is told faster than it works; ask it and wait for the answers, or put a stream with a bounded queue before it"
-)
+TOLD_TOO_FAST: Final = "messages arrive faster than it handles them; ask it and wait for the answers, or put a stream with a bounded queue before it"
 
 Receive = Callable[[Any], object]
 OnError = Callable[["Cell", BaseException], object]
