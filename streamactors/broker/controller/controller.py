@@ -4,22 +4,18 @@ the images of committed records.
 Owner: its own dispatcher, because the data plane must not wait for the disk. The controller serves one command after the other: a
 command waits until the change before it is committed and published. The rules beside this file are pure, and this class carries
 out their plans. A change that is not committed when another node takes over is dropped with its image.
-
-This file has over 400 lines, because it shows the whole turn of a command in one place: plan, append, commit, publish, answer.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.broker.controller.change import Change, Publisher, Reply, Submitted
@@ -28,11 +24,11 @@ from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
 from streamactors.broker.controller.duties import Duties
 from streamactors.broker.controller.ended_process import when_ended
 from streamactors.broker.controller.metadata_log import MetadataLog
+from streamactors.broker.controller.own_broker import OwnBroker
 from streamactors.broker.controller.own_replica import OwnReplica, no_leader
-from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
 from streamactors.broker.controller.rules.feature_rules import UpdateFeatures, first_features
 from streamactors.broker.controller.rules.plan import plan
-from streamactors.broker.controller.rules.registration import new_topic_id, own_registration
+from streamactors.broker.controller.rules.registration import new_topic_id
 from streamactors.broker.controller.self_registration import SelfRegistration
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, Refusal, StorageError, StorageShortage
 from streamactors.broker.helpers import HelperOutcome, call_on
@@ -49,9 +45,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker.controller")
 
 _NOT_CONTROLLER: Final = Outcome(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
-LEAVE_WITHIN_S: Final = 2.0
 MOST_AT_ONCE: Final = 50  # new partitions whose folders are made without a helper thread
-LEAVE_POLL_S: Final = 0.01
 
 
 class Controller:
@@ -77,6 +71,7 @@ class Controller:
         self._publisher = publisher
         self._dispatcher = Dispatcher(f"{node.data_plane.name}-controller", node.clock)
         self._cell = self._dispatcher.spawn(self._receive, "controller")
+        self._own = OwnBroker(node, self._dispatcher, self, leads_others=leads_others)
         self._metadata: MetadataLog | None = None
         self._quorum: Quorum | None = None
         # the rest on the controller's thread
@@ -99,7 +94,7 @@ class Controller:
 
     def start(self) -> None:
         """Read the metadata log, take part in its quorum, and host its partitions. Blocks until the only voter leads. Raises BrokerStartError."""
-        self._check_identity()
+        self._own.check_identity()
         node = self._node
         self._metadata = metadata = MetadataLog.open(node.logs, node.clock.wall_ms)
         self._replica = OwnReplica(node, self._dispatcher, metadata, self)
@@ -137,39 +132,10 @@ class Controller:
         except TimeoutError:
             raise BrokerStartError(no_leader(self._node, within_s)) from None
 
-    def _check_identity(self) -> None:
-        config, node_id = self._node.config, self._node.node_id
-        asked = config.effective_node_id
-        if asked != node_id and config.static.keys() & {"node.id", "broker.id"}:
-            raise BrokerStartError(
-                f"the data folder {self._node.logs.folder} is of node {node_id}, and node.id={asked}; "
-                f"start with node.id={node_id}, or with another --data folder"
-            )
-
     def register(self, endpoints: Iterable[Endpoint]) -> None:
         """Register this broker with its listeners, and elect it as a leader where possible. Blocks; called before serving."""
-        node, metadata = self._node, self._metadata
-        assert metadata is not None
-        folders = node.logs.folders
-        broker = BrokerRegistration(
-            broker_id=node.node_id,
-            incarnation_id=uuid.uuid4(),
-            broker_epoch=metadata.end_offset,
-            endpoints=tuple(endpoints),
-            rack=node.config.broker_rack,
-            log_dirs=folders.ids if self._leads_others or len(folders.all) > 1 else (),
-        )
-        self._append(
-            own_registration(
-                self._newest,
-                broker,
-                was_clean=node.logs.was_clean,
-                leads_others=self._leads_others,
-                first=first_features(metadata.bootstrap(), node.config.min_insync_replicas),
-            )
-        )
-        if self._leads_others:
-            self._append(list(with_broker(self._newest, node.node_id, lambda _: False)))
+        assert self._metadata is not None
+        self._own.register(endpoints, self._metadata)
         call_on(self._dispatcher, self._has_registered)
 
     def _look_at(self, broker: BrokerRegistration) -> None:
@@ -182,34 +148,13 @@ class Controller:
         if self._active and self._duties is not None:
             self._duties.start()
 
-    def _append(self, records: list[MetadataRecord]) -> None:
-        """Commit and publish records of the start. Blocks."""
-        done: Future[Any] = Future()
-        call_on(self._dispatcher, lambda: self.write(Plan(records, None), done.set_result))
-        done.result()
-
     def leave(self) -> None:
         """Move the leaderships of this broker to others, before it stops and its cluster has no controller. Blocks."""
-        if self.broken:
-            return  # it can write nothing any more
-        try:
-            call_on(self._dispatcher, lambda: self._in_turn(self._leave))
-        except StorageError as error:
-            _log.warning("the leaderships of this broker stay with it: %s", error)
-            return
-        give_up = time.monotonic() + LEAVE_WITHIN_S
-        while not call_on(self._dispatcher, self._known_to_all) and time.monotonic() < give_up:
-            time.sleep(LEAVE_POLL_S)
+        if not self.broken:  # else it can write nothing any more
+            self._own.leave(self._known_to_all)
 
     def _known_to_all(self) -> bool:
         return self._duties is None or self._duties.all_have_everything()
-
-    def _leave(self) -> None:
-        node = self._node
-        moved = without_broker(self._newest, node.node_id, lambda _: False)
-        changes: list[MetadataRecord] = [each for each in moved if each.leader != NO_LEADER]
-        if changes:
-            self.write(Plan(changes, None), lambda _: None)
 
     def stop(self) -> None:
         """End the controller's thread; waiting commands are dropped with their connections."""
@@ -233,14 +178,19 @@ class Controller:
     def _receive(self, message: Submitted) -> None:
         command, reply = message
         if self._duties is None or not self._duties.read(command, reply):
-            self._in_turn(lambda: self._serve(command, reply))
+            self.in_turn(lambda: self._serve(command, reply))
+
+    @property
+    def newest(self) -> MetadataImage:
+        """The published image, with the change on top that is not committed yet."""
+        return self._newest
 
     @property
     def writing(self) -> bool:
         """Whether a change waits to be committed. On the controller's thread."""
         return self._change is not None or self._preparing
 
-    def _in_turn(self, call: Callable[[], object]) -> None:
+    def in_turn(self, call: Callable[[], object]) -> None:
         """Call now, or when the change that is under way is published or dropped."""
         self._turns.append(call)
         while self._turns and not self.writing:
@@ -296,7 +246,7 @@ class Controller:
             outcome = Outcome(changed.code, changed.message)
             self._node.data_plane.execute(lambda: reply(outcome))
             return
-        self._in_turn(lambda: self.write(made, reply, UpdateFeatures(())))
+        self.in_turn(lambda: self.write(made, reply, UpdateFeatures(())))
 
     def facts(self) -> Facts:
         """Return what the rules decide on. On the controller's thread."""
@@ -457,7 +407,7 @@ class Controller:
             self._snapshot()
         if quorum.leads and not self._active:
             self._take_over()
-        self._in_turn(lambda: None)
+        self.in_turn(lambda: None)
 
     def _begin(self, delta: ImageDelta) -> None:
         """Publish the metadata for the first time."""
@@ -486,7 +436,7 @@ class Controller:
             self._drop(change)
             if change.command is not None:
                 self._refuse(change.command, change.reply, _NOT_CONTROLLER)
-        self._in_turn(lambda: None)
+        self.in_turn(lambda: None)
 
     @property
     def broken(self) -> bool:
@@ -557,4 +507,4 @@ class Controller:
             self._registration.look(delta.image)
 
     def _submit_own(self, command: Command) -> None:
-        self._in_turn(lambda: self._serve(command, lambda _: None))
+        self.in_turn(lambda: self._serve(command, lambda _: None))
