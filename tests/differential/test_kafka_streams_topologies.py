@@ -55,3 +55,26 @@ def test_topologies_give_what_kafka_streams_gives(topologies: CaseProgram, case:
 @given(case=topology_cases(max_rows=25, max_steps=7))
 def test_topologies_give_what_kafka_streams_gives_at_length(topologies: CaseProgram, case: TopologyCase) -> None:
     check(topologies, case)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+@pytest.mark.parametrize("stored", ["0", "1"])
+def test_a_table_that_meets_its_own_join_gives_what_kafka_streams_gives(
+    topologies: CaseProgram, how: str, stored: str
+) -> None:
+    """The diamond of docs/strict.md: each update passes by both ways, twice with the same result, and an inner join never deletes."""
+    ops = [
+        ("table", "t", "a", "1"),
+        ("table", "u", "b", "1"),
+        ("join_tables", "j", "t", "u", "left", stored),
+        ("join_tables", "d", "t", "j", how, stored),
+        ("to_stream", "s", "d"),
+        ("out", "o", "s"),
+    ]
+    rows = [("b", "k", "u", 0), ("a", "k", "x", 1), ("a", "k", "y", 2), ("a", "k", None, 3), ("b", "k", "v", 4)]
+    case = TopologyCase(ops, rows)
+    theirs, ours = topologies.run(case), run(case)
+    assert (ours.given, ours.dropped) == (theirs.given, theirs.dropped)
+    values = [[value for _, value, *_ in row] for row in ours.given]
+    assert values[1:3] == [["(x(xu))"] * 2, ["(y(yu))"] * 2]
+    assert values[3] == {"inner": [], "left": [None], "outer": [None, None]}[how]

@@ -43,7 +43,9 @@ class TableJoin:
 
 
 class TableJoinSide(Operator):
-    """One side. `other`: the table of the other side. `skips_stale`: this side is versioned, and only its newest versions join."""
+    """One side. `other`: the table of the other side. `skips_stale`: this side is versioned, and only its newest versions join.
+    `diamond`: both tables derive from one table. Then the other side may have changed with the same row, so this side does not know whether
+    there was a result before; it forwards also what is no result, and TableJoinResult decides."""
 
     def __init__(
         self,
@@ -56,10 +58,12 @@ class TableJoinSide(Operator):
         kafka: bool,
         sends_old: bool,
         skips_stale: bool,
+        diamond: bool = False,
     ) -> None:
         super().__init__(node, env)
         self._join = join
         self._other = other
+        self._diamond = diamond
         self._is_left = is_left
         self._kafka = kafka
         self._sends_old = sends_old
@@ -79,7 +83,9 @@ class TableJoinSide(Operator):
                 self.env.settle(failure.met_by(new, key, start, end))
                 continue
             if found is None:
-                if needs_other or (new is None and old is None):
+                if new is None and old is None:
+                    continue
+                if needs_other and not self._diamond:
                     continue
                 other = None
             else:
@@ -97,12 +103,15 @@ class TableJoinSide(Operator):
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self.env.settle(OperatorFailed(self.node, "the joiner", new, key, start, end, error))
                 continue
-            if result is not None or before is not None or kafka:
+            if result is not None or before is not None or kafka or self._diamond:
                 out.append((ident, key, start, end, result, before, timestamp, context, final))
 
 
 class TableJoinResult(Operator):
-    """Behind both sides: the joined table, with a store if it has a name. Without one it is computed when it is read."""
+    """Downstream of both sides: the joined table, with a store if it has a name. Without one it is computed when it is read.
+
+    `diamond`: both tables derive from one table, so an update of that table arrives by each side. The store then says what was forwarded:
+    an equal result is not forwarded again, and a deletion only where there is a result."""
 
     def __init__(
         self,
@@ -112,19 +121,35 @@ class TableJoinResult(Operator):
         left: Operator,
         right: Operator,
         stored: StoredTable | None,
+        *,
+        diamond: bool = False,
     ) -> None:
         super().__init__(node, env)
         self.stored = stored
+        self._diamond = diamond
         self._join = join
         self._left = left
         self._right = right
 
     def process(self, rows: Sequence[Update], out: list[Any]) -> None:
         stored = self.stored
+        if stored is not None and self._diamond:
+            out.extend(self._once(stored, rows))
+            return
         if stored is not None:
             for ident, key, start, end, new, _, timestamp, _, _ in rows:
                 stored.put(ident, key, start, end, new, timestamp)
         out.extend(rows)
+
+    def _once(self, stored: StoredTable, rows: Sequence[Update]) -> Iterator[Update]:
+        """Store the results that differ from those in the store; return their updates."""
+        for ident, key, start, end, new, _, timestamp, context, final in rows:
+            found = stored.get(ident, start, end)
+            old = None if found is None else found[0]
+            if (new is None and old is None) or (found is not None and found == (new, timestamp)):
+                continue
+            stored.put(ident, key, start, end, new, timestamp)
+            yield ident, key, start, end, new, old, timestamp, context, final
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         if self.stored is not None:

@@ -113,6 +113,7 @@ def test_results_on_disk_are_those_in_memory(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_200)  # 400 cases open several databases each
 @settings(max_examples=400, deadline=None)
 @given(case=CASES)
 def test_results_on_disk_are_those_in_memory_at_length(

@@ -178,6 +178,11 @@ def joined_tables(how: str, name: str | None, *, history: Any = None) -> Build:
     return build
 
 
+def diamond(wrap: Wrap, topics: TopologyTopics) -> Any:
+    table = topics.table("a", name="a")
+    return table.join(table.join(topics.table("b", name="b"), calm(both), how="left"), wrap(both))
+
+
 def views(store: str | None) -> Build:
     def build(wrap: Wrap, topics: TopologyTopics) -> Any:
         names = [None if store is None else f"{store}{n}" for n in range(3)]
@@ -242,6 +247,7 @@ BUILDS: dict[str, Build] = {
     "outer join of tables": joined_tables("outer", None),
     "stored join of tables": joined_tables("left", "known"),
     "join of tables with history": joined_tables("left", "known", history=20),
+    "table with its own join": diamond,
     "foreign key": lambda wrap, t: t.table("a", name="l").join_foreign_key(t.table("b", name="r"), wrap(named), wrap(both), how="left", name="fk"),
     "inner join of streams": joined_streams("inner"),
     "left join of streams": joined_streams("left"),

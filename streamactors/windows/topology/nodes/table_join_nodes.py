@@ -27,6 +27,7 @@ class TableJoinSideNode(Node):
         self.is_left = is_left
         self.kafka = kafka
         self.sends_old = False
+        self.diamond = not kafka and meet(table, other)
         self.reads = [other, *all_below(other)]
 
     def operator(self, build: Build) -> Operator:
@@ -39,6 +40,7 @@ class TableJoinSideNode(Node):
             kafka=self.kafka,
             sends_old=self.sends_old,
             skips_stale=self.table.versioned,
+            diamond=self.diamond,
         )
 
 
@@ -55,7 +57,8 @@ class TableJoinNode(TableNode):
         sides: tuple[TableJoinSideNode, ...],
     ) -> None:
         super().__init__(name)
-        self.store = store
+        self.diamond = any(side.diamond for side in sides)
+        self.store = name if store is None and self.diamond else store
         self.join = join
         self.left = left
         self.right = right
@@ -81,7 +84,7 @@ class TableJoinNode(TableNode):
             stored = StoredTable(self.store, self.name, build.env, build.stores)
             build.keep(stored)
         left, right = build.of(self.left), build.of(self.right)
-        return TableJoinResult(self.name, build.env, self.join, left, right, stored)
+        return TableJoinResult(self.name, build.env, self.join, left, right, stored, diamond=self.diamond)
 
 
 class SelfTableJoinNode(Node):
@@ -95,6 +98,11 @@ class SelfTableJoinNode(Node):
 
     def operator(self, build: Build) -> Operator:
         return SelfTableJoin(self.name, build.env, self.join, _through(self.left), _through(self.right))
+
+
+def meet(left: TableNode, right: TableNode) -> bool:
+    """Return whether two tables derive from one table, so that one row may change both."""
+    return not {left, *all_below(left)}.isdisjoint([right, *all_below(right)])
 
 
 def base_of(table: TableNode) -> tuple[TableNode, list[ViewNode]]:
