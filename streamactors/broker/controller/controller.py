@@ -397,7 +397,10 @@ class Controller:
                 self._change = None
                 self._publish(change)
         elif self._published.offset + 1 < high_watermark:
-            delta = metadata.load(self._published, high_watermark)
+            try:
+                delta = metadata.load(self._published, high_watermark)
+            except BrokerStartError as error:  # the quorum halts this node
+                raise StorageError(str(error)) from error
             if self._is_long(delta):
                 self._prepare(delta, partial(self._prepared_to_publish, delta))
                 return

@@ -78,7 +78,7 @@ def test_a_leader_that_stops_says_so_to_the_others(tmp_path: Path, monkeypatch: 
 
 
 def test_the_quorum_is_described_with_its_voters_and_their_offsets(tmp_path: Path) -> None:
-    with ThreeControllers(tmp_path) as cluster:
+    with ThreeControllers(tmp_path, broker_session_timeout_ms=2_000) as cluster:
         leader = cluster.leader()
         follower = next(node for node in cluster.nodes if node != leader)
         assert create(cluster.nodes[follower].client(), "t").error_code == 0
@@ -191,6 +191,11 @@ def test_without_an_interval_there_are_no_no_op_records(tmp_path: Path) -> None:
         assert cluster.quorum(leader).high_watermark == end + 2  # a topic and its partition
 
 
+@pytest.mark.expects_log(
+    "cannot follow the metadata log",
+    "takes part in the quorum of the metadata log no longer",
+    "the metadata log cannot be written",
+)
 def test_a_leader_whose_disk_fails_gives_way_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # It went on to lead, and refused every change until it was restarted, although the other two could have served. Later it gave way,
     # but hoped for a minute that the controller that it had been would grant its departure.
@@ -208,6 +213,25 @@ def test_a_leader_whose_disk_fails_gives_way_to_another(tmp_path: Path, monkeypa
         wait_until(lambda: create(client, "after", 2).error_code in taken, "the others take changes")
         assert all(cluster.quorum(each).leader != first for each in others)
         wait_until(lambda: cluster.nodes[first].node.leader_id == -1, "the node knows that it leads no longer")
+
+
+def test_a_follower_that_cannot_read_the_metadata_log_any_more_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The error came out of the answer to its fetch: "could not be used; this is a bug", and the node served metadata that got older and older.
+    def damaged(*_: object) -> None:
+        raise BrokerStartError("the metadata log is damaged at record 9")
+
+    with ThreeControllers(tmp_path, broker_session_timeout_ms=2_000) as cluster:
+        leader = cluster.leader()
+        follower = next(each for each in cluster.nodes if each != leader)
+        controller: Any = cluster.quorum(follower)._owner
+        monkeypatch.setattr(controller._metadata, "load", damaged)
+        client = cluster.nodes[leader].client()
+        create(client, "t", 2)
+        wait_until(lambda: controller.broken, "the follower ends")
+    assert "ends, because it cannot follow the metadata log: the metadata log is damaged at record 9" in caplog.text
+    assert "this is a bug" not in caplog.text
 
 
 def test_the_quorum_goes_on_while_a_node_makes_the_folders_of_many_partitions(
