@@ -336,7 +336,7 @@ class Dispatcher:
         if self._virtual is not None:
             self._virtual.detach(self)
         if self._inbox:
-            _log.warning("dispatcher %r: stopped with %d functions not run", self.name, len(self._inbox))
+            _log.info("dispatcher %r: stopped with %d functions not run", self.name, len(self._inbox))
 
     def after_fork_in_child(self) -> None:
         """The loop thread stayed in the parent process: refuse everything, and close this process's copies."""

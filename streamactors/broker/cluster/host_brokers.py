@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.launch.child_process import ChildBroker
+from streamactors.log_limit import alike, log_limited
 
 _log = logging.getLogger("streamactors.broker")
 
@@ -64,7 +65,10 @@ class HostBroker:
         _log.warning("broker %d runs again: process %d", self.node_id, child.pid)
 
     def _put_off(self, why: str) -> None:
-        _log.warning("broker %d: %s; it starts again in %.1f s", self.node_id, why, self._wait_s)
+        log_limited(
+            _log, logging.WARNING, (self.node_id, alike(why)),
+            "broker %d: %s; it starts again in %.1f s", self.node_id, why, self._wait_s,
+        )  # fmt: skip
         self.due_at = time.monotonic() + self._wait_s
         self._wait_s = min(2 * self._wait_s, RESTART_S[1])
 

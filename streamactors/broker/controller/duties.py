@@ -26,6 +26,7 @@ from streamactors.broker.metadata.metadata_record import BrokerRegistration, NoO
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_messages import Fetch
 from streamactors.broker.quorum.voters_history import other_folder
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.controller")
 
@@ -138,7 +139,10 @@ class Duties:
                 facts = self._controller.facts()
                 made = self._sessions.process_ended(facts.image, command, _unclean(facts))
                 if made.records:
-                    _log.warning("broker %d is fenced: its process has ended", command.broker_id)
+                    log_limited(
+                        _log, logging.WARNING, (command.broker_id, "ended"),
+                        "broker %d is fenced: its process has ended", command.broker_id,
+                    )  # fmt: skip
                 self._controller.write(made, reply, command)
             case _:
                 return False

@@ -48,6 +48,7 @@ from streamactors.broker.group.offset_record import CommittedOffset, encode_offs
 from streamactors.broker.group.offset_requests import OffsetRules
 from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
 from streamactors.clock import Clock
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.group")
 
@@ -177,7 +178,10 @@ class GroupShard:
 
         def then(error: ErrorCode, _offset: int) -> None:
             if error is not ErrorCode.NONE:
-                _log.warning("group %s of %s: writing it failed: %s", group_id, self.name, error.name)
+                log_limited(
+                    _log, logging.WARNING, (self.name, group_id, error),
+                    "group %s of %s: writing it failed: %s", group_id, self.name, error.name,
+                )  # fmt: skip
             if group_id in self.groups:
                 self._step(group_id, replace(write.then, error=client_error(error)))
 

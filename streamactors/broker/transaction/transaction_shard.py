@@ -41,6 +41,7 @@ from streamactors.broker.transaction.transaction_messages import (
 from streamactors.broker.transaction.transaction_record import encode_transaction_key, encode_transaction_value
 from streamactors.broker.transaction.transaction_state import failed, membership_error, step
 from streamactors.clock import Clock
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.transaction")
 
@@ -197,13 +198,11 @@ class TransactionShard:
 
         def then(error: ErrorCode, _offset: int) -> None:
             if error is not ErrorCode.NONE:
-                _log.warning(
-                    "transactional id %s of %s: writing %s failed: %s",
-                    transactional_id,
-                    self.name,
-                    txn.state.label,
-                    error.name,
-                )
+                state = txn.state.label
+                log_limited(
+                    _log, logging.WARNING, (self.name, transactional_id, state, error),
+                    "transactional id %s of %s: writing %s failed: %s", transactional_id, self.name, state, error.name,
+                )  # fmt: skip
             if transactional_id in self.transactions:
                 self._step(transactional_id, replace(write.then, error=client_error(error)))
 

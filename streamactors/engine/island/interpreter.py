@@ -16,6 +16,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.engine.island.connection import COMPLETED, MAX_ASKED, Connection, RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.errors import AbruptTermination
+from streamactors.log_limit import alike, log_limited
 
 log = logging.getLogger("streamactors.engine")
 
@@ -99,8 +100,8 @@ class Interpreter:
             self.alive -= 1
             try:
                 logic.stop()
-            except BaseException:  # the ports of the stage are closed, so the error can only be logged
-                log.exception("stage %s raised in on_stop", logic.name)
+            except BaseException as error:  # noqa: BLE001 - the ports of the stage are closed, so the error can only be logged
+                self._log(logic, "stage %s raised in on_stop", error)
 
     def _guarded(self, logic: RunningStage, handler: Callable[..., None], *arguments: Any) -> None:
         self.active = logic
@@ -116,8 +117,11 @@ class Interpreter:
         log.debug("stage %s failed", logic.name, exc_info=error)
         try:
             logic.fail_stage(error)
-        except BaseException:
-            log.exception("stage %s raised while failing", logic.name)
+        except BaseException as another:  # noqa: BLE001 - logged
+            self._log(logic, "stage %s raised while failing", another)
+
+    def _log(self, logic: RunningStage, message: str, error: BaseException) -> None:
+        log_limited(log, logging.ERROR, (logic.name, type(error), alike(error)), message, logic.name, exc_info=error)
 
     def abort(self, error: BaseException) -> None:
         """End every stage with `error`; used when the system shuts down."""

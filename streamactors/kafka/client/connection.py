@@ -26,6 +26,7 @@ from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings
+from streamactors.log_limit import log_limited
 
 ck: Any = confluent_kafka  # its type hints leave out much of what its documentation names
 ck_admin: Any = confluent_kafka.admin
@@ -148,11 +149,11 @@ class Connection:
         """Warn once of a timestamp in seconds, and once of 0; `timestamp` is that of a record to be sent."""
         if timestamp == 0 and not self._zero_told:
             self._zero_told = True
-            _log.warning("topic %s: %s", topic, ZERO_IS_ONE)
+            log_limited(_log, logging.WARNING, (topic, "zero"), "topic %s: %s", topic, ZERO_IS_ONE)
         told = None if self._seconds_told or not isinstance(timestamp, int) else told_as_seconds(timestamp)
         if told is not None:
             self._seconds_told = True
-            _log.warning("topic %s: %s", topic, told)
+            log_limited(_log, logging.WARNING, (topic, "seconds"), "topic %s: %s", topic, told)
 
     def records_wait(self, left: int) -> None:
         """This many records of a producer are not acknowledged. Fewer than before, or none, is a sign of a broker."""

@@ -26,6 +26,7 @@ from streamactors.kafka.client.unassigned import Unassigned
 from streamactors.kafka.errors import ConsumerFailed, NoBroker, OffsetsGone, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.log_limit import alike, log_limited
 
 _log = logging.getLogger("streamactors.kafka")
 
@@ -305,7 +306,8 @@ class StreamConsumer:
             elif self._pattern and error.code() in NO_TOPIC:
                 self._tell_gone({message.topic()})
             elif error.code() in PASSING or (error.retriable() and not error.fatal()):
-                _log.warning("%s: %s", self._settings.bootstrap_servers, error.str())
+                servers, text = self._settings.bootstrap_servers, error.str()
+                log_limited(_log, logging.WARNING, (servers, alike(text)), "%s: %s", servers, text)
             else:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
                 if error.code() in DENIED:

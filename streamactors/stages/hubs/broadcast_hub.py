@@ -16,6 +16,7 @@ from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.errors import AbruptTermination
 from streamactors.gauges import Gauge
+from streamactors.log_limit import alike, log_limited
 from streamactors.stages.checks import at_least, positive
 from streamactors.stages.hubs.consumer import HubConsumerLogic
 
@@ -124,8 +125,12 @@ class Exchange:
                 return
             self._over = over
             consumers = list(self._consumers)
-        if isinstance(over, BaseException) and not consumers:
-            log.warning("a stream has failed in a BroadcastHub without consumers: %s: %s", type(over).__name__, over)
+        if isinstance(over, BaseException) and not isinstance(over, AbruptTermination) and not consumers:
+            kind = type(over).__name__
+            log_limited(
+                log, logging.WARNING, (kind, alike(over)),
+                "a stream has failed in a BroadcastHub without consumers: %s: %s", kind, over,
+            )  # fmt: skip
         for consumer in consumers:
             consumer.wake.invoke(None)
 

@@ -19,6 +19,7 @@ from streamactors.engine.stage import SINK, SOURCE, GraphStage
 from streamactors.engine.supervision import failure_of
 from streamactors.errors import AbruptTermination, StreamError
 from streamactors.gauges import Gauge
+from streamactors.log_limit import alike, log_limited
 from streamactors.stages.checks import at_least, plain_function, positive
 from streamactors.stages.hubs.consumer import HubConsumerLogic
 
@@ -169,8 +170,12 @@ class Counter:
                 return
             self._over = over
             consumers = list(self._consumers.values())
-        if isinstance(over, BaseException) and not consumers:
-            log.warning("a stream has failed in a PartitionHub without consumers: %s: %s", type(over).__name__, over)
+        if isinstance(over, BaseException) and not isinstance(over, AbruptTermination) and not consumers:
+            kind = type(over).__name__
+            log_limited(
+                log, logging.WARNING, (kind, alike(over)),
+                "a stream has failed in a PartitionHub without consumers: %s: %s", kind, over,
+            )  # fmt: skip
         for consumer in consumers:
             consumer.wake.invoke(None)
 

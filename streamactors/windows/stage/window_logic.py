@@ -35,6 +35,7 @@ from streamactors.engine.marks.marks import (
 )
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.errors import StreamActorsError
+from streamactors.log_limit import log_limited
 from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import LIVE_TASKS
@@ -94,11 +95,11 @@ class WindowLogic(Logic):
         if provider is None:
             self._keeper = None
         elif self._keeper is None:
-            log.warning(
+            log_limited(
+                log, logging.WARNING, (self.name, provider.application),
                 "%s of %s keep no changelog (changelog=False): a restart or a rebalance loses open windows",
-                self.name,
-                provider.application,
-            )
+                self.name, provider.application,
+            )  # fmt: skip
         self.tasks = PartitionTasks(replace(factory, changelog=True) if self._keeper is not None else factory)
         self._started = True
         self._pace = Pace(self.interpreter, self.attributes.max_chunk)

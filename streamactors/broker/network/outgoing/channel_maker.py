@@ -12,6 +12,7 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.network.listener import address as address_text
 from streamactors.broker.network.outgoing.channel import REQUEST_TIMEOUT_MS, Buffers, Channel
 from streamactors.broker.network.outgoing.opening import OPEN, Address, Entrance
+from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
@@ -77,4 +78,11 @@ class ChannelMaker:
             self._told.pop(address, None)
         elif self._told.get(address) != why:
             self._told[address] = why
-            _log.warning("%s refuses this node: %s", address_text(*address), why.strip(": "))
+            log_limited(
+                _log,
+                logging.WARNING,
+                (address, why),
+                "%s refuses this node: %s",
+                address_text(*address),
+                why.strip(": "),
+            )

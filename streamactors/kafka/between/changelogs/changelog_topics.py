@@ -25,6 +25,7 @@ from streamactors.kafka.client.runs import keys_and_values
 from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer, TopicError, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.log_limit import alike, log_limited
 from streamactors.windows.errors import RestoreError
 from streamactors.windows.state.changelog_settings import COMPACTED
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -140,11 +141,11 @@ class ChangelogTopics:
             except (StaleAnswer, OffsetsGone, NoBroker) as error:
                 if self._cancelled.is_set() or time.monotonic() > give_up_s:
                     raise
-                _log.warning(
-                    "%s: the state could not be read, and this is tried again: %s",
-                    ", ".join(self._topics.values()),
-                    error,
-                )
+                topics = ", ".join(self._topics.values())
+                log_limited(
+                    _log, logging.WARNING, (topics, alike(error)),
+                    "%s: the state could not be read, and this is tried again: %s", topics, error,
+                )  # fmt: skip
             self._cancelled.wait(RETRY_S)
 
     def _keys(self, numbers: Iterable[int]) -> list[TopicPartition]:

@@ -22,6 +22,7 @@ from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, StartAt
 from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.kafka")
 
@@ -120,12 +121,12 @@ class Rebalances:
                 wait_ms = min(wait_ms, max(0.0, shared.stop_by - shared.now_ms()))
             late = tracker.drain(keys, wait_ms)
             if late and not closing:
-                _log.warning(
+                group, named = shared.settings.group_id, ", ".join(map(str, sorted(late)))
+                log_limited(
+                    _log, logging.WARNING, (group, named),
                     "%s: %s revoked with records, or results of its windows, still in flight after %d ms; the next owner processes them again",
-                    shared.settings.group_id,
-                    ", ".join(map(str, sorted(late))),
-                    wait_ms,
-                )
+                    group, named, wait_ms,
+                )  # fmt: skip
             if wait and not closing:
                 self._commits.commit_in_rebalance(keys)
         self._calls.revoked(gone, shared.client)

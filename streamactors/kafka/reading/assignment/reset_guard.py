@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from streamactors.kafka.settings import ResetProtection
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.kafka")
 
@@ -65,7 +66,10 @@ class ResetGuard:
             self._waiting.add(key)
             if key not in self._told:
                 self._told.add(key)
-                _log.warning(
+                log_limited(
+                    _log,
+                    logging.WARNING,
+                    key,
                     "%s: the broker returns records from offset %d on, and this consumer has already read up to offset %d: the broker has lost records, or "
                     "the topic was created again. The records are ignored; every %g s the consumer asks for offset %d (reset_protection). To read "
                     "the partition from its beginning, remove reset_protection or reset the group's offsets",
@@ -78,7 +82,14 @@ class ResetGuard:
             return False
         if key in self._told:
             self._told.discard(key)
-            _log.warning("%s: the broker has offset %d again; the consumer continues to read", key, first[0])
+            log_limited(
+                _log,
+                logging.WARNING,
+                key,
+                "%s: the broker has offset %d again; the consumer continues to read",
+                key,
+                first[0],
+            )
         self._read[key] = _Read(end, float(last_ms))
         return True
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from streamactors.kafka.client.admin import Admin, Member
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.reading.shared import Shared
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.kafka")
 
@@ -68,7 +69,10 @@ class WaitingMember:
             return False
         settings = self._shared.settings
         session_ms = int(settings.client_properties().get("session.timeout.ms", SESSION_MS))
-        _log.warning(
+        log_limited(
+            _log,
+            logging.WARNING,
+            settings.group_id,
             "group %s: no partitions after %g s. Of its members (%s) the group waits for one that does not answer, such as a killed process: "
             "until that member's session times out (%g s here, session.timeout.ms) or its last poll is max.poll.interval.ms old. With "
             "group.instance.id a restarted process takes its own place at once",
