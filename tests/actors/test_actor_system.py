@@ -110,6 +110,7 @@ def test_asking_a_stopped_actor_fails_at_once(actor_system: ActorSystem) -> None
         actor_system.ask(echo, "hello", timeout=None).result(10)
 
 
+@pytest.mark.expects_log("returned as poison", "trying once more")
 def test_asking_an_actor_that_fails_on_the_message_says_why(actor_system: ActorSystem) -> None:
     with pytest.raises(ActorError, match=r"(?s)failed on str.*told to fail"):
         actor_system.ask(actor_system.create_actor(Failing), "fail", timeout=None).result(10)
@@ -259,6 +260,7 @@ def test_waiting_inside_an_actor_for_an_answer_raises_instead_of_hanging(actor_s
     assert "would wait for itself" in actor_system.ask(actor_system.spawn(Waiter), "wait").result(10)
 
 
+@pytest.mark.expects_log("failed: ValueError(")
 def test_an_instance_that_fails_gets_no_second_try(actor_system: ActorSystem) -> None:
     failing = Failing()
     ref = actor_system.spawn(failing)
@@ -269,6 +271,7 @@ def test_an_instance_that_fails_gets_no_second_try(actor_system: ActorSystem) ->
     assert failing.calls == 1
 
 
+@pytest.mark.expects_log("failed: ValueError(")
 def test_a_poison_message_to_a_thespian_asker(actor_system: ActorSystem) -> None:
     answer = actor_system.thespian.ask(actor_system.spawn(Failing), "fail", 10)
     assert isinstance(answer, PoisonMessage)

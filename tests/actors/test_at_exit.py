@@ -10,6 +10,9 @@ import pytest
 from streamactors import ActorSystem
 from streamactors.errors import ActorError
 
+pytestmark = pytest.mark.expects_log("still running when the process ended")
+
+
 BOUNDED = """
 import threading
 from streamactors import ActorSystem, Sink, Source

@@ -170,6 +170,7 @@ def test_an_idle_pool_uses_no_cpu(pool: ElasticPool) -> None:
     assert pool._taken == seen
 
 
+@pytest.mark.expects_log("cannot start thread")
 def test_a_pool_works_again_when_threads_can_be_started_again(
     pool: ElasticPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_process_ends_when_its_state_folder_is_closed(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "closing\n")
 
 
+@pytest.mark.expects_log("not closed")
 def test_a_process_waits_for_an_open_state_folder_for_a_limited_time_only(tmp_path: Path) -> None:
     never = CLOSING.replace("WAIT", "threading.Event().wait()").replace("import streamactors.actors.system", SHORT)
     done = subprocess.run(
@@ -159,6 +160,7 @@ Source.tick("1h", "1h", 1).to(Sink.ignore()).run(system)
 """
 
 
+@pytest.mark.expects_log("still running when the process ended")
 def test_the_end_of_the_process_ends_the_streams_of_every_system() -> None:
     done = subprocess.run([sys.executable, "-c", STREAM], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "shut down\n")

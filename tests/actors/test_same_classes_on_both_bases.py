@@ -57,6 +57,7 @@ def test_a_parent_replaces_a_child_that_exited(system: Any) -> None:
     assert system.ask(boss, "work", PATIENCE_S) == ("count", 1)
 
 
+@pytest.mark.expects_log("returned as poison", "trying once more")
 def test_a_message_that_fails_is_tried_twice_and_returned_as_poison_and_the_actor_lives_on(system: Any) -> None:
     failing = system.createActor(actors.Failing)
     poison = system.ask(failing, "fail", PATIENCE_S)
@@ -66,6 +67,7 @@ def test_a_message_that_fails_is_tried_twice_and_returned_as_poison_and_the_acto
     assert system.ask(failing, "calls", PATIENCE_S) == 3
 
 
+@pytest.mark.expects_log("trying once more")
 def test_a_message_that_fails_once_is_served_by_the_second_try(system: Any) -> None:
     failing = system.createActor(actors.Failing)
     assert system.ask(failing, "fail once", PATIENCE_S) == 2
@@ -77,6 +79,7 @@ def test_dead_letters_reach_the_actor_that_handles_them(system: Any) -> None:
     assert system.ask(undertaker, "letters", PATIENCE_S) == ["are you there?"]
 
 
+@pytest.mark.expects_log("cannot create its child")
 def test_a_child_that_cannot_start_exits_for_its_parent(system: Any) -> None:
     assert system.ask(system.createActor(actors.ParentOfCannotStart), "try", PATIENCE_S) == "child exited"
 

@@ -18,6 +18,9 @@ from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from tests.actors.actor_classes import Echo
 
+pytestmark = pytest.mark.expects_log("failed: ValueError(")
+
+
 # ---- the rules ----
 
 
@@ -227,6 +230,7 @@ def test_a_child_can_be_told_to_exit_while_it_waits_for_its_restart(
     assert Child.made == 1
 
 
+@pytest.mark.expects_log("failed: RuntimeError(")
 def test_a_restart_that_fails_is_a_failure(system: ActorSystem, virtual: VirtualClock, log: list[Any]) -> None:
     class Moody(Child):
         def __init__(self) -> None:
@@ -254,6 +258,7 @@ def test_a_resumed_child_keeps_its_state_and_skips_the_message(
     assert sorted(log) == [("one", 1), ("poison", "skipped"), ("two", 1)]
 
 
+@pytest.mark.expects_log("failed: SystemExit(")
 def test_a_stopped_child_is_reported_to_its_parent(system: ActorSystem, virtual: VirtualClock, log: list[Any]) -> None:
     _, child = family(system, StoppingParent)
     child.tell(SystemExit("even this"))
@@ -293,6 +298,7 @@ def test_a_failure_that_nobody_is_left_to_judge_stops_the_actor(system: ActorSys
     assert parent not in system.base.actors
 
 
+@pytest.mark.expects_log("its supervision raised")
 def test_a_strategy_that_raises_stops_the_actor(system: ActorSystem, virtual: VirtualClock) -> None:
     def undecided(error: BaseException) -> Directive:
         raise RuntimeError("cannot decide")
@@ -341,6 +347,7 @@ class Mother(Actor):
         message.append(self.createActor(Echo))
 
 
+@pytest.mark.expects_log("failed: AttributeError(")
 def test_a_watcher_hears_of_an_end_during_which_the_parent_lets_go_of_the_actor(
     system: ActorSystem, virtual: VirtualClock, log: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_coroutine_that_blocks_the_loop_of_a_stream_inside_its_stream_gets_the
     asyncio.run(main())
 
 
+@pytest.mark.expects_log("raised in on_stop")
 @pytest.mark.parametrize("kind", NEEDS_LOOP)
 @pytest.mark.parametrize("way", ["result", "exception", "run_iter"])
 def test_a_wait_for_a_stream_whose_loop_does_not_run_is_refused(

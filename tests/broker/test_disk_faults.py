@@ -63,6 +63,7 @@ def of_both(body: dict[str, Any], name: str = "partition") -> dict[str, Any]:
     return {**body, "topics": [{**topic, "partitions": [{**topic["partitions"][0], name: at} for at in range(2)]}]}
 
 
+@pytest.mark.expects_log("cannot read at offset")
 def test_a_fetch_returns_the_readable_records(live: LiveBroker, disk: FadingDisk) -> None:
     disk.faded = True
     with live.client() as client:
@@ -71,6 +72,7 @@ def test_a_fetch_returns_the_readable_records(live: LiveBroker, disk: FadingDisk
         assert (second.error_code, bool(second.records)) == (0, True)
 
 
+@pytest.mark.expects_log("cannot read at offset")
 def test_a_fetch_that_waits_is_answered_when_the_disk_fails(live: LiveBroker, disk: FadingDisk) -> None:
     with live.client() as consumer, live.client() as producer:
         body = fetch_body(1, min_bytes=1 << 19, max_wait_ms=2**31 - 1)
@@ -83,6 +85,7 @@ def test_a_fetch_that_waits_is_answered_when_the_disk_fails(live: LiveBroker, di
         assert (second.error_code, bool(second.records)) == (0, True)
 
 
+@pytest.mark.expects_log("the search for timestamp")
 def test_a_time_is_listed_where_it_can_be(live: LiveBroker, disk: FadingDisk) -> None:
     disk.faded = True
     asked = {"partition_index": 0, "timestamp": 5, "current_leader_epoch": -1}
@@ -93,6 +96,7 @@ def test_a_time_is_listed_where_it_can_be(live: LiveBroker, disk: FadingDisk) ->
         assert (second.error_code, second.offset) == (0, 0)
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 def test_only_appends_that_need_an_unreadable_file_are_refused(tmp_path: Path, disk: FadingDisk) -> None:
     with LiveBroker(tmp_path, disk=disk) as live:
         live.create_topic("orders", partitions=2)

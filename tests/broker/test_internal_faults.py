@@ -25,6 +25,9 @@ from tests.broker.apis.group_client import commit, fetch
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.wire import WireClient
 
+pytestmark = pytest.mark.expects_log("<Request key")
+
+
 E = ErrorCode
 NEW_TOPIC = {"num_partitions": 2, "replication_factor": 1, "assignments": (), "configs": ()}
 

@@ -6,6 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Hashable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -190,6 +191,7 @@ def test_an_operation_whose_try_leads_back_to_itself_is_tried_again() -> None:
     assert operation.completions == 1
 
 
+@pytest.mark.expects_log("trying to complete it failed")
 def test_an_operation_that_fails_does_not_harm_those_behind_it() -> None:
     purgatory, alarms = _purgatory()
 

@@ -137,6 +137,7 @@ def test_under_nohup_it_outlives_its_terminal() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.expects_log("cannot print (")
 @pytest.mark.parametrize("unread", ["a full disk", "a pipe that nobody reads"])
 def test_it_serves_on_when_its_line_cannot_be_printed(unread: str) -> None:
     port = free_port()
@@ -208,6 +209,7 @@ def auto_created(client: WireClient, name: str) -> Any:
     return answer
 
 
+@pytest.mark.expects_log("has no effect")
 def test_a_server_properties_file_is_read_and_single_settings_win_over_it(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(

@@ -72,6 +72,7 @@ def produce(addresses: list[str], topic: str, values: list[bytes], partitions: i
     assert producer.flush(30) == 0
 
 
+@pytest.mark.expects_log("it starts again in", "runs again: process")
 def test_each_process_leads_some_partitions_and_one_that_dies_is_started_again() -> None:
     values = [b"%d" % number for number in range(40)]
     with brokers("--processes", "2") as running:

@@ -112,6 +112,7 @@ def test_the_end_comes_behind_every_element_and_empty_streams_end():
     assert got.result(10) == []
 
 
+@pytest.mark.expects_log("a stream has failed and nobody has read its result")
 def test_a_failure_is_heard_at_the_other_end():
     ref = sent(Source.from_iterable([1, 0]).map(lambda x: 1 // x))
     with pytest.raises(StreamRefError, match="failed: ZeroDivisionError: integer division or modulo by zero"):

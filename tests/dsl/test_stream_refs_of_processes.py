@@ -71,6 +71,7 @@ def test_the_reader_hears_that_the_sending_process_was_killed():
     child.communicate()
 
 
+@pytest.mark.expects_log("a stream has failed and nobody has read its result")
 def test_the_sender_hears_that_the_reading_process_was_killed():
     switch, ref = (
         Source.range(0, 5)

@@ -79,6 +79,7 @@ def test_its_ends(actor_system):
         pairs(actor_system, source.map(lambda x: 1 // 0).map_error(lambda e: KeyError(str(e))))
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_supervision_drops_the_element_with_its_context(actor_system):
     source = numbered(1, 0, 2).map(lambda x: 4 // x).with_attributes(decider=resuming)
     assert pairs(actor_system, source) == [(4, 0), (2, 2)]

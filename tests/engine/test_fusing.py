@@ -154,6 +154,7 @@ def test_the_element_named_in_an_error_is_what_the_failing_step_was_given():
         assert named in error.__notes__[0]
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_restart_sends_the_zero_of_a_scan_through_the_steps_behind_it(system):
     stages = (Scan(0, lambda a, x: a + 10 // x), Map(lambda x: -x))
     row = Attributed(chain(FromIterable([1, 2, 0, 5]), *stages), Attributes(decider=restarting))

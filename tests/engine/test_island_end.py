@@ -53,6 +53,7 @@ def test_a_stream_whose_islands_got_no_turn_before_the_shutdown_fails(monkeypatc
         future.result(5)
 
 
+@pytest.mark.expects_log("raised in on_stop")
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, asyncio.CancelledError])
 def test_a_stage_that_raises_while_it_is_released_leaves_the_other_stages_alone(raised, caplog):
     # SystemExit in the `finally` of a generator ended the island: its other stages got no turn any more, so the stream stood still,
@@ -106,6 +107,7 @@ def test_a_stream_that_waits_for_a_coroutine_at_the_shutdown_says_so(kind):
         future.result(5)
 
 
+@pytest.mark.expects_log("still running when the process ended")
 def test_a_program_may_end_while_streams_run_and_says_so_once():
     program = """
 from streamactors import Source, Sink

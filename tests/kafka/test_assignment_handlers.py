@@ -121,6 +121,7 @@ def test_a_handler_commits(settings, system, topic_with):
         assert metadata.committed([(topic, 0)]) == {(topic, 0): 7}
 
 
+@pytest.mark.expects_log("consumer of")
 @pytest.mark.parametrize("method", ["on_assigned", "on_stop"])
 def test_a_handler_that_raises_fails_the_stream_and_is_named(settings, system, topic_with, method):
     topic = topic_with(f"raising-{method}", values(3), 1)

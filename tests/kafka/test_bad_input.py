@@ -193,6 +193,7 @@ def test_a_partition_that_must_not_be_read_fails_the_stream(settings, system):
         client.close()
 
 
+@pytest.mark.expects_log("cannot be sent: Unable to produce message")
 def test_a_record_over_the_limit_fails_its_stream_or_is_left_out_by_the_decider(
     cluster, producer_settings, system, read_all
 ):

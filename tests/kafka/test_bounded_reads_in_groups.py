@@ -52,6 +52,7 @@ def read_to_the_end(settings, topic, system):
     return source.run_with(Sink.to_list(), system).result(30)
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, system, topic_with, monkeypatch):
     monkeypatch.setattr(ending, "AFTER_FAILURE_MS", 2_000)  # so long it is a member
     # The former instance was still a member. The next one got no partition, took that for the end, and the stream succeeded without the rest.
@@ -70,6 +71,7 @@ def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, sys
     assert set(source.run_with(Sink.to_list(), system).result(60)) == set(range(20))
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_a_restarted_source_reads_the_partition_that_its_former_instance_still_has(
     cooperative, system, topic_with, monkeypatch
 ):

@@ -335,6 +335,7 @@ def test_a_failure_downstream_of_windows_is_the_reason_for_which_the_transaction
     assert [type(error) for error in reasons] == [type(done.exception(0))] * 2, "the sink's and the windows'"
 
 
+@pytest.mark.expects_log("keep no changelog (changelog=False)")
 def test_a_rebalance_that_loses_open_windows_says_so(cluster, settings, system, caplog, committed, wait_for):
     """A second instance joins with an eager assignor: the first gives up its partition and its windows, which are kept nowhere."""
     produce(cluster, "taken", [(0, "a", 5_000)], 1)

@@ -95,6 +95,7 @@ def test_two_stores_of_one_name_are_refused(cluster, settings, transactional, sy
     assert "name their steps" in str(error)
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_windows_that_are_begun_anew_inside_a_transactional_run_fail_it(
     cluster, settings, transactional, system, read_all, committed
 ):

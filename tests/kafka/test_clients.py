@@ -139,6 +139,7 @@ def test_a_record_that_the_broker_refuses_fails_its_future_and_no_other(cluster,
         assert [each.result(30).offset for each in (before, after)] == [0, 1]
 
 
+@pytest.mark.expects_log("that nobody acknowledged in")
 def test_futures_of_what_was_not_sent_fail_when_the_producer_is_closed(settings, producer_settings):
     nobody = replace(producer_settings.with_bootstrap_servers("localhost:1"), close_timeout_ms=100)
     producer = SendProducer(nobody.with_property("queue.buffering.max.messages", 1))

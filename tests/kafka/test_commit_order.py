@@ -103,6 +103,7 @@ def dropping(producer: Producer) -> Any:
     return transaction
 
 
+@pytest.mark.expects_log("was taken away while results of it were in an open transaction")
 def test_a_transaction_of_lost_partitions_is_dropped_and_the_run_goes_on() -> None:
     # A topic grew while a revocation waited: librdkafka joined the group again, which gave the partitions away, and the broker refused the
     # positions until revoke_timeout_ms. The run failed, and its next instance would have begun at the same positions as the next owner.

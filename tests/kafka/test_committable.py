@@ -182,6 +182,7 @@ def test_a_failure_commits_what_came_before_it(settings, system, topic_with, com
     assert committed(topic) == {0: 30}
 
 
+@pytest.mark.expects_log("skipped, ")
 def test_an_offset_function_that_raises_follows_the_decider(settings, system, topic_with, committed):
     topic = topic_with("decides", numbers(20))
     sink = Committer.sink(SMALL, offset=lambda m: m.offset if m.record.offset != 7 else 1 / 0)

@@ -48,6 +48,7 @@ def test_a_revocation_does_not_wait_for_the_interval_of_a_committer(
     assert read == []
 
 
+@pytest.mark.expects_log("hides marks")
 def test_offsets_that_come_while_a_revocation_waits_are_not_kept_for_the_interval_either(system):
     tracker = OffsetTracker()
     tracker.assigned([KEY], 1)

@@ -187,6 +187,7 @@ def test_a_control_of_nothing_does_nothing():
     assert control.drain_and_shutdown(timeout=1) is None
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_one_control_follows_every_instance_of_a_restarted_source(settings, topic_with, system, committed, wait_for):
     topic = topic_with("restarted", [b"%d" % i for i in range(60)])
     control, lock, seen, failures = RestartControl(), threading.Lock(), [], [20, 40]
@@ -213,6 +214,7 @@ def test_one_control_follows_every_instance_of_a_restarted_source(settings, topi
     assert committed(topic) == {0: 60}
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_a_pause_outlives_a_restart_and_stop_ends_the_restarts(settings, topic_with, system, wait_for):
     topic = topic_with("outlives", [b"%d" % i for i in range(40)], 2)
     control, seen, failed = RestartControl(), [], []

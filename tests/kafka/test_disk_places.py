@@ -81,6 +81,7 @@ def copied(standby, wait_for, expected):
     wait_for(is_there)
 
 
+@pytest.mark.expects_log("it lacks what was deleted between")
 def test_a_key_whose_deletion_is_gone_does_not_come_back(log):
     # The disk went on behind what was deleted, on top of its old entries: a was in the state again.
     log.put(a=b"1", b=b"1")
@@ -98,6 +99,7 @@ def test_a_disk_that_lacks_the_last_marker_only_is_kept(log):
     assert log.restored() == ({"a", "b"}, 2)
 
 
+@pytest.mark.expects_log("it lacks what was deleted between")
 def test_a_standby_copy_lacks_a_key_whose_deletion_is_gone(log, wait_for):
     log.put(a=b"1", b=b"1")
     assert log.restored() == ({"a", "b"}, 2)
@@ -108,6 +110,7 @@ def test_a_standby_copy_lacks_a_key_whose_deletion_is_gone(log, wait_for):
     standby.close()
 
 
+@pytest.mark.expects_log("the topic was made again")
 def test_a_standby_copy_of_a_changelog_that_was_made_again_has_no_old_entries(log, wait_for):
     # It read the new changelog over its old entries. The restore behind it trusted the offset, and the old entries stayed.
     log.put(old1=b"1", old2=b"1", old3=b"1")
@@ -124,6 +127,7 @@ def test_a_standby_copy_of_a_changelog_that_was_made_again_has_no_old_entries(lo
     assert log.restored() == ({"new"}, 1)
 
 
+@pytest.mark.expects_log("the topic was made again")
 def test_a_standby_copy_that_follows_a_changelog_while_it_is_made_again_begins_anew(log, wait_for):
     log.put(old1=b"1", old2=b"1", old3=b"1")
     standby = log.standby()
@@ -233,6 +237,7 @@ def test_the_disk_keeps_where_its_entries_are_from(log):
     assert disk.origin("s") is None
 
 
+@pytest.mark.expects_log("the topic was made again")
 def test_a_longer_changelog_of_the_same_name_has_its_own_state(log, wait_for):
     # The old entries stayed: the new topic was longer than the state on disk.
     log.put(old=b"1")

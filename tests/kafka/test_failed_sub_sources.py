@@ -40,6 +40,7 @@ class World:
         self.logic._on_sub_source_ended(sub)
 
 
+@pytest.mark.expects_log("has failed (RuntimeError: a failure)")
 @pytest.mark.parametrize("soon", [True, False])
 def test_a_partition_whose_stream_has_failed_is_handed_out_when_it_is_assigned_again(soon: bool) -> None:
     """All partitions are revoked and given out again at once, as eager assignors do -> the new assignment went to the source that had failed -> nobody read

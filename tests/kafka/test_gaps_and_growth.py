@@ -67,6 +67,7 @@ def test_K_11_gaps_in_the_offsets_hold_nothing_back(cluster, settings, system, t
     assert committed(topic)[0] in ((last,) if way == "one by one" else (end,))
 
 
+@pytest.mark.expects_log("does not exist: its record was deleted")
 def test_records_deleted_under_a_slow_reader_are_passed_over_and_the_rest_is_committed(
     cluster, settings, system, topic_with, committed, wait_for
 ):

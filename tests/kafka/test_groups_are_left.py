@@ -85,6 +85,7 @@ def started(settings, topic, system):
     return control, switch, done
 
 
+@pytest.mark.expects_log("a stream has failed and nobody has read its result")
 @pytest.mark.parametrize("partitions", [1, 2])
 @pytest.mark.parametrize("how", ["drain", "stop", "shutdown", "failure", "cancel", "system"])
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])

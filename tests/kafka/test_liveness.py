@@ -76,6 +76,7 @@ def test_a_system_that_is_shut_down_commits_what_is_done_and_leaves_the_group(cl
     assert 0 < committed(topic)[0] <= len(seen)
 
 
+@pytest.mark.expects_log("these do not return and keep their threads")
 def test_a_consumer_that_the_shutdown_had_no_time_for_leaves_the_group_all_the_same(cluster, settings, topic_with):
     """Its session does not run out while the process lives: the next member would get nothing for max.poll.interval.ms."""
     topic = topic_with("hurry", [b"x"] * 500)
@@ -96,6 +97,7 @@ def test_a_consumer_that_the_shutdown_had_no_time_for_leaves_the_group_all_the_s
     forever.set()
 
 
+@pytest.mark.expects_log(": lost ")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_a_bounded_read_goes_on_when_its_member_was_thrown_out(
     cluster, settings, system, topic_with, committed, wait_for, strategy
@@ -123,6 +125,7 @@ def test_a_bounded_read_goes_on_when_its_member_was_thrown_out(
     assert committed(topic, 3) == {0: 5_000, 1: 5_000, 2: 5_000}
 
 
+@pytest.mark.expects_log(": lost ")
 def test_a_member_that_was_thrown_out_commits_nothing_for_what_it_lost_and_goes_on(
     cluster, settings, system, topic_with, committed, wait_for
 ):
@@ -158,6 +161,7 @@ def test_a_commit_beside_members_of_the_group_is_refused_at_once(cluster, settin
     member.shutdown().result(30)
 
 
+@pytest.mark.expects_log(": lost ", "Application maximum poll interval")
 def test_a_consumer_that_was_too_late_with_its_poll_joins_again(wait_for, request):
     with Cluster(config={"group.min.session.timeout.ms": 500}) as cluster, ActorSystem("late") as system:
         from streamactors.kafka import ConsumerSettings

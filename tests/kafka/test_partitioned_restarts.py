@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import pytest
+
 from streamactors import Flow, Keep, RestartSettings, RestartSource, Sink
 from streamactors.kafka import (
     Consumer,
@@ -41,6 +43,7 @@ def test_42_what_failed_comes_again_when_the_stream_is_restarted(settings, topic
     assert set(seen) == {(partition, offset) for partition in (0, 1) for offset in range(100)}
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, system, committed, wait_for):
     topic = topic_with("restarting", [b"%d" % i for i in range(600)], 3)
     control, lock, seen, failures = RestartControl(), threading.Lock(), set(), [50, 120, 170]
@@ -71,6 +74,7 @@ def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, s
     control.drain_and_shutdown(done, timeout=60)
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_a_partition_copied_in_transactions_of_its_own_commits_positions_and_results_together(
     cluster, settings, producer_settings, topic_with, system, committed, read_all, wait_for, monkeypatch
 ):

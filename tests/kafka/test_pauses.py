@@ -49,6 +49,7 @@ def test_a_partition_that_was_paused_and_is_assigned_again_goes_on(
     probe.expect_complete()
 
 
+@pytest.mark.expects_log("nothing has moved for")
 def test_a_stream_whose_partitions_are_all_paused_is_told_by_their_names(
     settings: Any, system: Any, topic_with: Any, wait_for: Any
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_record_that_is_too_big_fails_the_stream_behind_the_results_before_it(
     assert seen == [0, 1]
 
 
+@pytest.mark.expects_log("cannot be sent: Unable to produce message", "skipped: ")
 def test_a_decider_that_resumes_drops_what_cannot_be_delivered(cluster, producer_settings, system, read_all):
     cluster.create_topic("resume", partitions=1)
     records = [
@@ -149,6 +150,7 @@ def test_K_10_a_mark_is_done_when_the_broker_acknowledged_everything_before_it(
     wait_committed(committed, topic, {0: 150, 1: 150})
 
 
+@pytest.mark.expects_log("did not exist at")
 def test_K_10_nothing_is_committed_that_was_not_acknowledged(settings, system, topic_with, committed, cluster):
     topic = topic_with("in-lost", [b"x"] * 10)
     never = ProducerSettings(

@@ -90,6 +90,7 @@ def test_three_members_come_and_go_under_load_and_nothing_comes_twice_or_out_of_
     assert committed(topic, PARTITIONS) == dict.fromkeys(range(PARTITIONS), each)
 
 
+@pytest.mark.expects_log(": lost ")
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("strategy", [pytest.param("range", marks=pytest.mark.slow), "cooperative-sticky"])
 def test_a_group_outlives_its_broker(tmp_path: Path, wait_for, strategy):

@@ -50,6 +50,7 @@ def test_a_dead_letter_keeps_the_record_and_says_where_and_why(
     assert b"JSONDecodeError" in headers["dead-letter.error"]
 
 
+@pytest.mark.expects_log("a stream has failed and nobody has read its result")
 def test_a_record_is_not_committed_before_its_dead_letter_is_stored(settings, system, topic_with, committed):
     topic = topic_with("unburied", [b"{"] * 3)
     source = Consumer.records(settings, Subscriptions.topics(topic), value="json", dead_letters="x" * 300, until="end")

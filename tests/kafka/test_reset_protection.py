@@ -24,6 +24,7 @@ def read(guard: ResetGuard, offset: int, time_ms: int = 0) -> bool:
     return guard.takes(KEY, (offset, time_ms), offset + 1, time_ms)
 
 
+@pytest.mark.expects_log("again; the consumer continues to read", "the broker returns records from offset")
 def test_records_behind_the_position_are_refused_until_the_consumer_has_gone_back_to_it() -> None:
     guard = ResetGuard(ResetProtection())
     assert read(guard, 7)
@@ -37,6 +38,7 @@ def test_records_behind_the_position_are_refused_until_the_consumer_has_gone_bac
     assert read(guard, 10)
 
 
+@pytest.mark.expects_log("the broker returns records from offset")
 def test_what_the_group_has_committed_counts_and_what_is_revoked_does_not() -> None:
     guard = ResetGuard(ResetProtection())
     guard.assigned({KEY: 100})
@@ -45,6 +47,7 @@ def test_what_the_group_has_committed_counts_and_what_is_revoked_does_not() -> N
     assert read(guard, 0)
 
 
+@pytest.mark.expects_log("the broker returns records from offset")
 @given(st.integers(0, 5), st.none() | st.integers(0, 50), st.integers(0, 20), st.integers(0, 100))
 def test_a_step_back_within_both_limits_is_taken(most: int, most_ms: int | None, offset: int, time_ms: int) -> None:
     guard = ResetGuard(ResetProtection(max_offsets_back=most, max_time_back_ms=most_ms))

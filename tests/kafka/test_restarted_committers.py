@@ -5,12 +5,15 @@ from __future__ import annotations
 from concurrent.futures import Future
 from threading import Event
 
+import pytest
+
 from streamactors import Broadcast, Flow, GraphDSL, RestartSettings, RestartSource, Sink
 from streamactors.kafka import Committer, CommitterSettings, Consumer, Subscriptions
 
 QUICK = CommitterSettings(max_batch=5, max_interval_ms=20)
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_records_that_are_dropped_behind_a_restart_are_done(settings, system, topic_with, committed, wait_for):
     # The Committer of the failed part held its position for good: what was dropped behind the restart was never done, nor what was acknowledged behind it.
     topic, failed = topic_with("restarted", [b"%d" % i for i in range(40)]), []

@@ -76,6 +76,7 @@ def test_what_came_before_a_failing_element_goes_out_and_is_all_that_is_committe
     assert committed(topic)[0] <= 321
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_resume_leaves_out_the_element_and_goes_on(settings, system, topic_with, committed):
     topic = topic_with("resume", VALUES[:100])
     source = Consumer.source(settings, Subscriptions.topics(topic), until="end")

@@ -61,6 +61,7 @@ def table(settings, topic, **options):
     return source.group_by_key().count(name="n").to_stream().to_mat(Sink.ignore(), Keep.left)
 
 
+@pytest.mark.expects_log("did not exist at")
 @pytest.mark.parametrize("exactly_once", [True, False])
 def test_the_end_of_a_run_is_done_when_its_state_is_closed(
     cluster, settings, wait_for, committed, tmp_path, closing, exactly_once

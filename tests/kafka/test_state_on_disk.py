@@ -167,6 +167,7 @@ def test_a_folder_that_another_run_uses_fails_the_run_with_the_way_out(
     done.result(30)  # the folder is free again
 
 
+@pytest.mark.expects_log("belongs to no step of this run")
 def test_a_store_whose_generated_number_changed_is_refused_and_both_names_are_told(cluster, settings, system):
     produce(cluster, "renumbered", [(0, "a", 5_000)], 1)
     source = Consumer.records(settings, Subscriptions.topics("renumbered"), key="string", until="end")

@@ -95,6 +95,7 @@ def test_a_topic_whose_keys_would_be_written_otherwise_is_refused_before_the_run
     assert read_all("spaced-out", 4) == []
 
 
+@pytest.mark.expects_log("the topology of group")
 def test_a_key_that_would_be_written_otherwise_fails_the_run_when_it_comes(cluster, settings, system, write, wait_for):
     for topic in ("people", "orders", "out"):
         cluster.create_topic(f"later-{topic}", partitions=4)

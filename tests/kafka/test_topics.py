@@ -249,6 +249,7 @@ def test_a_topology_whose_global_table_is_not_there_leaves_no_thread_behind(clus
     assert not [each.name for each in threading.enumerate() if "no-table" in each.name]
 
 
+@pytest.mark.expects_log("the topology of group")
 def test_a_global_table_that_cannot_be_read_on_ends_the_topology_with_its_name(cluster, write, wait_for) -> None:
     # The error was logged, and the rows met a table that stood still.
     for topic in ("stands-orders", "stands-countries", "stands-out"):

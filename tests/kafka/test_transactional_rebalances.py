@@ -248,6 +248,7 @@ def test_a_run_fails_when_librdkafka_does_not_come_back_and_the_next_one_goes_on
     assert judged("stuck", "stuck-out", read_all("stuck-out", 2), range(100), 2) == []
 
 
+@pytest.mark.expects_log(": lost ")
 def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     cluster, settings, system, wait_for, read_all, monkeypatch
 ):
@@ -280,6 +281,7 @@ def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     assert read_all("back-out", 1) == []
 
 
+@pytest.mark.expects_log(": lost ")
 @pytest.mark.parametrize("remembers", [False, True])
 def test_a_partition_that_is_lost_with_an_open_transaction_is_read_by_its_next_owner_and_the_run_goes_on(
     cluster, settings, system, wait_for, read_all, committed, monkeypatch, caplog, remembers

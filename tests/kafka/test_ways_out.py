@@ -222,6 +222,7 @@ def test_a_record_with_its_time_in_seconds_is_said_once(
     )
 
 
+@pytest.mark.expects_log("which librdkafka takes for now")
 @pytest.mark.parametrize("headers", [None, [("h", b"1")]])
 def test_a_timestamp_of_0_is_written_as_1_by_every_writer(
     cluster, producer_settings, system, read_all, wait_for, headers

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from streamactors import Keep, Sink
 from streamactors.kafka import Consumer, ProducerRecord, ProducerSettings, Subscriptions, Transactional
 
@@ -26,6 +28,7 @@ def killed_at(folder, numbers):
     return fn
 
 
+@pytest.mark.expects_log("another continues behind the last mark")
 def test_a_transaction_holds_each_record_once_though_its_worker_is_killed(
     cluster, settings, system, topic_with, committed, read_all, tmp_path, request
 ):
@@ -56,6 +59,7 @@ def test_a_transaction_holds_each_record_once_though_its_worker_is_killed(
     assert committed(topic, 2) == {0: N // 2, 1: N // 2}
 
 
+@pytest.mark.expects_log("another continues behind the last mark")
 def test_offsets_are_committed_behind_a_worker_that_is_killed(
     cluster, settings, system, topic_with, committed, tmp_path
 ):

@@ -33,6 +33,7 @@ from tests.engine.graphs import chain
 from tests.stages.harness import Bench
 
 
+@pytest.mark.expects_log("[x] failed: RuntimeError")
 @pytest.mark.parametrize("k", [1, 3, 100])
 def test_a_sink_that_requests_k_through_a_fused_chain_has_the_source_asked_for_exactly_k(timeless, k):
     middle = chain(
@@ -219,6 +220,7 @@ def test_map_async_fails_at_once_when_one_fails_while_an_earlier_one_is_pending(
         assert bench.cancelled is error
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_map_async_with_resume_skips_the_one_that_failed(timeless):
     gate = Gate()
     with Bench(timeless, MapAsync(5, gate), Attributes(decider=resuming)) as bench:

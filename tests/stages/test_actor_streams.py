@@ -48,6 +48,7 @@ def run(source, system):
     return source.run_with(Sink.to_list(), system).result(5)
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_ask_with_status_emits_values_and_fails_with_errors(system):
     judge = system.create_actor(Judge)
     assert run(Source.from_iterable([2, 4]).ask_with_status(judge), system) == [1, 2]

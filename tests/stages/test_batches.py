@@ -141,6 +141,7 @@ def test_a_batch_is_tried_again_as_retry_says_and_written_whole(caplog):
     assert "writing 10 elements failed (attempt 2): ConnectionError: still gone" in told[-1]
 
 
+@pytest.mark.expects_log("failed (attempt")
 def test_retries_end_and_errors_that_need_none_fail_at_once():
     attempts: list[int] = []
 
@@ -158,6 +159,7 @@ def test_retries_end_and_errors_that_need_none_fail_at_once():
     assert len(attempts) == 1
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_supervision_may_drop_a_batch():
     written: list[list[int]] = []
 

@@ -65,6 +65,7 @@ KIND = "text/event-stream; charset=utf-8"
 QUICK = RestartSettings("1ms", "2ms", max_restarts=2)
 
 
+@pytest.mark.expects_log("; again in")
 def test_events_come_from_a_server_and_a_lost_connection_is_made_again_behind_the_last_event(server):
     server.answers = [
         (200, KIND, b"retry: 1\nid: 1\ndata: a\n\nid: 2\ndata: b\n\ndata: half"),
@@ -111,6 +112,7 @@ def test_an_answer_that_is_no_stream_of_events_is_named(server, answer, message)
     assert server.url in str(raised.value)
 
 
+@pytest.mark.expects_log("; again in")
 def test_attempts_end_as_reconnect_says(server):
     server.answers = [(500, "", b"")] * 5
     with pytest.raises(

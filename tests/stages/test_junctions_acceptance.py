@@ -360,6 +360,7 @@ def test_a_side_sink_of_also_to_that_cancels_cancels_the_stream(system):
     sink.expect_complete()
 
 
+@pytest.mark.expects_log("a stream has failed and nobody has read its result")
 def test_a_wire_tap_that_is_slow_or_fails_leaves_the_stream_alone(system):
     blocked = threading.Event()
 

@@ -20,6 +20,8 @@ from tests.stages.harness import Bench
 from tests.stages.laws import RUNS, Case, Hook, check_resume, check_run
 from tests.stages.test_laws_simple import SLOW_OK, tapped
 
+pytestmark = pytest.mark.expects_log("skipped: ")
+
 
 def coroutine(hook: Hook) -> Any:
     """A coroutine function that takes 0 to 4 ms of virtual time."""

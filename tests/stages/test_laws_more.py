@@ -26,6 +26,8 @@ from tests.stages.test_laws_async import all_in_any_order, coroutine, each, plai
 from tests.stages.test_laws_rate import all_in_order
 from tests.stages.test_laws_simple import SLOW_OK, tapped
 
+pytestmark = pytest.mark.expects_log("skipped: ")
+
 
 def cost(x: int) -> int:
     return 1 + x % 3

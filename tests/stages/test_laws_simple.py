@@ -22,6 +22,9 @@ from streamactors.stages.transform.zip_with_index import ZipWithIndex
 from streamactors.stages.watching.observing import Log, WatchTermination
 from tests.stages.laws import Case, Hook, check_resume, check_run, check_user_error
 
+pytestmark = [pytest.mark.expects_log("skipped: "), pytest.mark.expects_log("[laws] failed: Broken", again=True)]
+
+
 SLOW_OK = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 

@@ -54,6 +54,7 @@ def test_an_error_fails_the_stream_behind_the_results_before_it(system):
     assert any("in stage map_parallel, element 500" in note for note in raised.value.__notes__)
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_the_decider_drops_elements_in_the_worker(system):
     source = Source.range(0, 100).map_parallel(lambda x: x // (x % 10), processes=2).with_attributes(decider=resuming)
     assert source.run_with(Sink.to_list(), system).result(60) == [x // (x % 10) for x in range(100) if x % 10]

@@ -205,6 +205,7 @@ def test_a_peer_that_resets_the_connection_fails_the_stream():
             back.result(10)
 
 
+@pytest.mark.expects_log("the connection from")
 def test_clients_that_reset_at_once_do_not_end_the_server():
     # the server asked such a connection for its peer, which has no address any more, and the stream of all connections failed
     binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)
@@ -299,6 +300,7 @@ def test_a_connection_that_fails_touches_no_other(caplog):
     binding.unbind().result(10)
 
 
+@pytest.mark.expects_log("the connection from")
 def test_what_has_a_wrong_type_is_named(echo):
     with pytest.raises(TypeError, match=r"tcp expects bytes, got str 'x'; encode it"):
         run(Source.single("x").via(Tcp.outgoing_connection(*echo)))
@@ -350,6 +352,7 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
+@pytest.mark.expects_log("the connection from")
 def test_bytes_go_over_tls_and_the_certificate_is_checked(authority):
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
     authority.issue_cert("localhost").configure_cert(server)

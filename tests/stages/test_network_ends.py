@@ -23,6 +23,7 @@ from tests.own_process import own_process
 from tests.stages.test_network import settled, whole
 
 
+@pytest.mark.expects_log("the connection from")
 @own_process
 def test_two_hundred_runs_leave_no_descriptor_thread_or_process():
     binding = Tcp.bind_and_handle(Flow.map(bytes.upper)).result(10)

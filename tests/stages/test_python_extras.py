@@ -184,6 +184,7 @@ def test_errors_of_composed_operators_name_the_operator_that_the_user_wrote(syst
     )
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_an_error_of_the_function_of_on_error_continue_names_it(system):
     def report(error):
         raise KeyError("no log")

@@ -11,6 +11,9 @@ from streamactors.errors import BuildError
 from streamactors.stages.control.redelivery import RestartedValue
 from tests.stages.restarting import QUICK, virtual_time  # noqa: F401
 
+pytestmark = pytest.mark.expects_log("restart_flow: failed", "restart_sink: failed")
+
+
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a stream that hangs would hang in each attempt
 AT_ONCE = RestartSettings(0.001, 0.001, random_factor=0)
 

@@ -20,6 +20,9 @@ from streamactors.errors import BuildError
 from streamactors.testing import TestSink, TestSource, assert_all_stages_stopped
 from tests.stages.restarting import QUICK, Factory, failing, start, virtual_time  # noqa: F401
 
+pytestmark = pytest.mark.expects_log("restart_source: failed")
+
+
 # ── source ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -148,6 +151,7 @@ def through(system, flow):
     return TestSource.probe().via(flow).to_mat(TestSink.probe(), Keep.both).run(system)
 
 
+@pytest.mark.expects_log("restart_flow: failed")
 def test_a_flow_that_fails_is_made_again_and_only_what_was_inside_is_lost(actor_system, clock):
     make = Factory(Flow.map(lambda x: 10 // x))
     source, sink = through(actor_system, RestartFlow.with_backoff(QUICK, make))
@@ -166,6 +170,7 @@ def test_a_flow_that_fails_is_made_again_and_only_what_was_inside_is_lost(actor_
     assert make.made == 2
 
 
+@pytest.mark.expects_log("restart_flow: failed")
 def test_what_a_flow_emitted_before_it_failed_arrives(actor_system, clock):
     source, sink = through(actor_system, RestartFlow.with_backoff(QUICK, Factory(Flow.map(lambda x: 10 // x))))
     sink.request(10)
@@ -217,6 +222,7 @@ def test_the_end_of_upstream_reaches_the_flow_and_nothing_is_restarted(actor_sys
     assert make.made == 2
 
 
+@pytest.mark.expects_log("restart_flow: failed")
 def test_upstream_may_end_while_the_flow_waits(actor_system, clock):
     with assert_all_stages_stopped(actor_system):
         source, sink = through(actor_system, RestartFlow.with_backoff(QUICK, Factory(Flow.map(lambda x: 1 // x))))
@@ -234,6 +240,7 @@ def into(system, sink):
     return TestSource.probe().to(sink).run(system)
 
 
+@pytest.mark.expects_log("restart_sink: failed")
 def test_a_sink_that_fails_or_cancels_is_made_again(actor_system, clock):
     seen = []
 

@@ -64,6 +64,7 @@ class Committed:
         return RestartSource.on_failures_with_backoff(QUICK, self.make)
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_K_20_a_restarted_source_begins_at_what_is_done_and_loses_nothing(actor_system, clock):
     inside = Committed(100, 30, 60)
     seen = []
@@ -78,6 +79,7 @@ def test_K_20_a_restarted_source_begins_at_what_is_done_and_loses_nothing(actor_
     assert inside.starts[1] > 0
 
 
+@pytest.mark.expects_log("restart_source: failed")
 def test_a_sink_that_failed_inside_gets_again_what_it_had_not_done(actor_system, clock):
     committed, stored, fails = [0], [], [7]
 

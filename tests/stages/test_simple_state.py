@@ -16,6 +16,9 @@ from streamactors.stages.rate.conflate import Batch, BatchWeighted, Conflate
 from streamactors.stages.rate.extrapolating import Expand, Extrapolate
 from tests.stages.harness import Bench
 
+pytestmark = pytest.mark.expects_log("skipped: ")
+
+
 RESUME = Attributes(decider=resuming)
 
 

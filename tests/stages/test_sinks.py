@@ -122,6 +122,7 @@ def test_a_function_that_raises_fails_the_stream_and_says_where(system, error):
         assert "test_sinks.py" in error.__notes__[0]
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_supervision_of_foreach_fold_and_reduce(system):
     seen = []
 

@@ -157,6 +157,7 @@ IN_A_FLOW: dict[str, tuple[Callable[[], Any], str, list[Any], str, str]] = {
 }
 
 
+@pytest.mark.expects_log("restart_flow: failed")
 @pytest.mark.parametrize("flow", IN_A_FLOW)
 def test_a_stage_of_a_flow_says_what_it_holds(timeless: ActorSystem, flow: str) -> None:
     make, name, elements, before, after = IN_A_FLOW[flow]
@@ -174,6 +175,7 @@ def test_a_delay_that_is_over_is_not_told(timeless: ActorSystem) -> None:
         assert snapshots(timeless)[0].stage("initial_delay").state == ""
 
 
+@pytest.mark.expects_log("restart_flow: failed")
 def test_a_restarted_flow_says_how_often(timeless: ActorSystem) -> None:
     with Bench(timeless, RestartFlow.with_backoff(HOUR, lambda: Flow.map(fails_at(2))).module) as bench:
         bench.request(9)

@@ -27,6 +27,7 @@ def elements(system, source):
 # ── iterables ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.expects_log("is iterated: its elements are")
 @pytest.mark.parametrize(
     "iterable",
     [
@@ -67,6 +68,7 @@ def test_a_generator_is_read_on_demand_and_closed_when_the_stream_ends_early(act
     assert closed.wait(5)
 
 
+@pytest.mark.expects_log("is iterated: its elements are")
 def test_an_iterable_with_a_length_completes_with_its_last_element(actor_system):
     for iterable in ([1, 2], {1, 2}, {1: 0, 2: 0}, np.array([1, 2])):
         sink = Source.from_iterable(iterable).run_with(TestSink.probe(), actor_system)

@@ -144,6 +144,7 @@ def test_a_statement_of_ones_own_gets_its_parameters(database):
     assert rows(database) == [(f"{n:03}", n) for n in range(250)]
 
 
+@pytest.mark.expects_log("failed (attempt")
 def test_a_batch_that_fails_is_rolled_back_and_written_again_on_a_new_connection(database):
     """The second row of the first attempt violates NOT NULL; the first must not stay alone."""
     made: list[int] = []
@@ -177,6 +178,7 @@ def test_every_committed_row_is_done_and_no_other(database):
     assert all(written >= at for at, written in seen)
 
 
+@pytest.mark.expects_log("failed (attempt")
 def test_a_server_that_dies_and_comes_back_loses_no_row(postgres):
     """The connection is cut from outside in the middle; the batch that was being written is written again."""
     import psycopg

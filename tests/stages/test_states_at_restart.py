@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from streamactors import Directive, Sink, Source
 from streamactors.errors import BuildError
 
+pytestmark = pytest.mark.expects_log("skipped: ")
+
+
 FAILS_AT = 3
 
 

@@ -107,6 +107,7 @@ def test_none_is_a_key_like_any_other(system):
 # ── too many ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_a_key_too_many_fails_the_stream_and_resume_drops_its_elements(system):
     stream = collected(Source.from_iterable([1, 2, 3, 1]).group_by(lambda x: x, 2)).merge_substreams()
     with pytest.raises(TooManySubstreams, match="key 3 needs more than max_substreams=2") as caught:

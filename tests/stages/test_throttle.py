@@ -122,6 +122,7 @@ def test_a_cost_that_no_bucket_can_pay_is_told_with_its_element(timeless, cost):
         assert any("element 'dear'" in note for note in bench.end.__notes__)
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_a_negative_cost_is_an_error_of_its_element(timeless):
     with Bench(timeless, Throttle(1, 100, cost=lambda x: x), Attributes(decider=resuming)) as bench:
         bench.request(10)

@@ -1,7 +1,7 @@
 """What the product logs at WARNING or above: each test says what it expects, and no cause is logged twice in a second.
 
 A record is expected if the test read its `caplog` afterwards, if a marker `expects_log("part of the message")` of the test, its class or its
-module names a part of it, or if `expected.txt` names a part of it, or its template, for the test's file. With `again=True`, or `again: ` in
+module names a part of it, or if `rooms.py` for the test's room, or `expected.txt` for its file, names a part of it or its template. With `again=True`, or `again: ` in
 the list, it may come more often than once a second: a test that runs many streams one after the other does in a second what takes a day.
 The list only shrinks."""
 

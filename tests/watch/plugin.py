@@ -19,13 +19,11 @@ from tests.watch.closings import ClosingWatch
 from tests.watch.leftovers import LeftoverWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import ProcessWatch
+from tests.watch.rooms import expected_in
 
-LOGS_IN = (
-    *("tests/actors/", "tests/engine/", "tests/dsl/", "tests/stages/", "tests/windows/", "tests/broker/network/"),
-    *("tests/testing/", "tests/watch/", "test_faulty.py"),
-)
+NO_LOGS_IN = ("tests/spark/", "tests/compat/", "tests/differential/")
 SLOW = ("slow", "compat", "differential")
-"""Rooms whose fast tests say what they expect to be logged; the list only grows. All else is watched everywhere."""
+"""Rooms, and kinds of tests, that do not say yet what they expect to be logged. All else is watched there, too."""
 
 
 class Watched(AssertionError):
@@ -70,9 +68,9 @@ class Watch:
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         result = yield
         of_file = self._of_files.get(item.nodeid.partition("::")[0], Expected())
-        logs = item.nodeid.startswith(LOGS_IN) and not any(map(item.get_closest_marker, SLOW))
+        logs = not item.nodeid.startswith(NO_LOGS_IN) and not any(map(item.get_closest_marker, SLOW))
         found = self.take(
-            expected_by(item.iter_markers("expects_log")) + of_file,
+            expected_by(item.iter_markers("expects_log")) + of_file + expected_in(item.nodeid),
             exit_codes={code for marker in item.iter_markers("expects_exit_code") for code in marker.args},
             may_crash=item.get_closest_marker("expects_crash") is not None,
             logs=self._report is not None or logs,

@@ -62,7 +62,8 @@ class ProcessWatch:
                     complete = content[: content.rfind(b"\n") + 1]
                     self._positions[file.name] = position + len(complete)
                     if file.name.endswith(".log"):
-                        seen += map(_seen, complete.decode(errors="replace").splitlines())
+                        pid = file.name.partition(".")[0]
+                        seen += [_seen(line, pid) for line in complete.decode(errors="replace").splitlines()]
                     elif complete:
                         crashes.append(
                             f"process {file.name.partition('.')[0]} crashed:\n{complete.decode(errors='replace')[:1500]}"
@@ -74,6 +75,6 @@ class ProcessWatch:
             self._temporary.cleanup()
 
 
-def _seen(line: str) -> Seen:
+def _seen(line: str, pid: str) -> Seen:
     logger, level, template, message, at_s, arguments = json.loads(line)
-    return Seen(logger, level, template, message, at_s, " ".join(arguments)[:100] or "python")
+    return Seen(logger, level, template, message, at_s, f"{' '.join(arguments)[:100] or 'python'}, process {pid}")

@@ -16,6 +16,7 @@ from streamactors.log_limit import LEFT_OUT
 from tests.watch.closings import CLOSINGS, ClosingWatch
 from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import FOLDER
+from tests.watch.rooms import expected_in
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -182,3 +183,19 @@ def test_the_list_of_expected_messages_is_sorted_and_its_files_exist() -> None:
     lines = [line for line in EXPECTED.read_text().splitlines() if not line.startswith("#")]
     assert lines == sorted(set(lines))
     assert [file for file in expected_of_files() if not (ROOT / file).exists()] == []
+
+
+def test_a_room_expects_what_the_machine_decides_in_it_and_nothing_else() -> None:
+    late = Seen(
+        "streamactors.broker.controller",
+        "WARNING",
+        "…",
+        "broker 1 is fenced: no heartbeat within the session timeout",
+        0.0,
+    )
+    died = Seen(
+        "streamactors.broker.controller", "WARNING", "…", "the data folder /b has failed: Input/output error", 0.0
+    )
+    assert unexpected([late], expected_in("tests/broker/cluster/test_x.py::test_y")) == []
+    assert len(unexpected([died], expected_in("tests/broker/cluster/test_x.py::test_y"))) == 1
+    assert len(unexpected([late], expected_in("tests/stages/test_x.py::test_y"))) == 1

@@ -188,6 +188,7 @@ def test_user_code_that_raises_stops_the_stream_and_is_named(timeless: ActorSyst
         assert "key 'a' in window 0..10" in str(bench.end)
 
 
+@pytest.mark.expects_log("skipped: ")
 def test_supervision_can_skip_the_row_and_the_windows_keep_their_state(timeless: ActorSystem) -> None:
     with Bench(timeless, stage(failing), Attributes(decider=resuming)) as bench:
         bench.request(100)

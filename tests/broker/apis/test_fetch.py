@@ -210,6 +210,7 @@ def test_cold_pages_are_recognised_and_read_ahead(broker: LiveBroker, client: Wi
     assert offsets_of(records) == list(range(20))
 
 
+@pytest.mark.expects_log("slices failed")
 def test_a_disk_that_fails_is_an_error_of_its_partition(
     broker: LiveBroker, client: WireClient, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import pytest
+
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.replication.delayed_fetch import DelayedFetch
 from streamactors.clock import VirtualClock
@@ -135,6 +137,7 @@ def test_a_topic_deleted_while_a_fetch_waits(broker: LiveBroker, client: WireCli
     assert code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
+@pytest.mark.expects_log("records are removed")
 def test_records_cut_off_while_a_fetch_waits_beyond_them(tmp_path: Path) -> None:
     # a sync fails and the log is cut back: whoever waits at the old end has to hear that it is not there
     disk = GatedDisk()

@@ -152,6 +152,7 @@ def test_a_process_that_has_ended_starts_again_after_a_wait_that_doubles(
     ]
 
 
+@pytest.mark.expects_log("it starts again in", "runs again: process")
 def test_a_start_that_fails_later_is_tried_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     broker = HostBroker({"settings": {"node.id": "4"}})
     world.refused = {4}
@@ -167,6 +168,7 @@ def test_a_start_that_fails_later_is_tried_again(world: World, caplog: pytest.Lo
     assert broker.child is world.children[0]
 
 
+@pytest.mark.expects_log("it starts again in")
 def test_the_wait_begins_anew_after_a_steady_run(world: World) -> None:
     broker = HostBroker({"settings": {"node.id": "4"}})
     for run_s, wait_s in ((1.0, 0.5), (STEADY_S, 1.0), (STEADY_S + 0.1, 0.5), (0.0, 1.0)):
@@ -182,6 +184,7 @@ def test_the_wait_begins_anew_after_a_steady_run(world: World) -> None:
     assert broker.child is None
 
 
+@pytest.mark.expects_log("it starts again in", "runs again: process")
 def test_only_what_is_down_and_due_is_started_again(world: World) -> None:
     def end(at: int, code: int = 1) -> Any:
         return lambda: setattr(world.children[at], "exit_code", code)

@@ -13,6 +13,9 @@ from streamactors.broker.controller.auto_creation import FIRST_PAUSE_MS, LONGEST
 from streamactors.broker.controller.command import AutoCreate, Outcome, TopicCreated
 from streamactors.broker.errors import ErrorCode
 
+pytestmark = pytest.mark.expects_log("which clients need, cannot be created")
+
+
 REFUSED = TopicCreated(Outcome(ErrorCode.INVALID_REPLICATION_FACTOR, "3 replicas, and 2 brokers"))
 MADE = TopicCreated(Outcome())
 

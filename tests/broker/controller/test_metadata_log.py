@@ -223,6 +223,7 @@ def test_records_that_contradict_each_other_stop_the_broker_with_one_line(tmp_pa
     logs.close()
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 @pytest.mark.parametrize("doing", ["write", "sync"])
 def test_an_append_that_the_disk_refuses_is_an_error(tmp_path: Path, doing: str) -> None:
     disk = ForgetfulDisk(tmp_path)

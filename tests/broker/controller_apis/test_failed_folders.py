@@ -14,6 +14,8 @@ from tests.broker.failing_folder import FailingDisk
 from tests.broker.live_broker import batch, produce_body
 from tests.broker.wire import WireClient, wait_until
 
+pytestmark = pytest.mark.expects_log("has failed: Input/output error; its partitions are offline")
+
 
 @pytest.fixture
 def disks() -> dict[int, FailingDisk]:
@@ -79,6 +81,7 @@ def test_another_broker_leads_what_was_in_a_failed_folder(
         assert produced(client, 1) == 0
 
 
+@pytest.mark.expects_log("has failed: Input/output error; the broker starts without")
 def test_a_broker_with_a_repaired_folder_copies_what_it_missed(
     cluster: TwoFoldersEach, disks: dict[int, FailingDisk]
 ) -> None:
@@ -119,6 +122,7 @@ def test_the_leader_is_the_one_whose_folder_works_when_the_other_comes_back_firs
     wait_until(lambda: cluster.partition("orders").leader == 2, "broker 2 leads")
 
 
+@pytest.mark.expects_log("repair the disk and start the broker")
 def test_a_broker_of_a_cluster_ends_with_its_only_folder(tmp_path: Path, disks: dict[int, FailingDisk]) -> None:
     cluster = ThreeBrokers(tmp_path)
     cluster.disks.update(disks)
@@ -137,6 +141,7 @@ def test_a_broker_of_a_cluster_ends_with_its_only_folder(tmp_path: Path, disks: 
         wait_until(lambda: cluster.partition("orders").leader == 3, "broker 3 leads")
 
 
+@pytest.mark.expects_log("log.dir.failure.timeout.ms) that its data folder")
 def test_a_broker_that_cannot_tell_the_controller_in_time_ends(tmp_path: Path, disks: dict[int, FailingDisk]) -> None:
     cluster = TwoFoldersEach(tmp_path, log_dir_failure_timeout_ms=200, controlled_shutdown_enable=False)
     cluster.disks.update(disks)

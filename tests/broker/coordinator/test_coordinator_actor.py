@@ -14,6 +14,9 @@ from streamactors.broker.group.group_messages import TopicsDeleted
 from streamactors.broker.group.offsets_state import OffsetsState
 from tests.broker.group.shard_world import ShardWorld
 
+pytestmark = pytest.mark.expects_log("is read again in")
+
+
 E = ErrorCode
 
 

@@ -102,6 +102,7 @@ def test_while_a_partition_is_read_all_requests_but_heartbeats_are_refused() -> 
     assert world.offsets() == {("t", 0): 5}
 
 
+@pytest.mark.expects_log("is read again in")
 def test_a_partition_that_cannot_be_read_is_no_coordinator() -> None:
     world = ShardWorld()
     world.start(load=False)
@@ -381,6 +382,7 @@ def test_a_group_with_more_offsets_than_a_batch_can_hold_is_deleted() -> None:
     assert world.listed() == {}
 
 
+@pytest.mark.expects_log("offsets of deleted topics remain")
 def test_offsets_of_a_deleted_topic_whose_tombstones_were_refused_are_deleted_at_the_next_sweep() -> None:
     world = ShardWorld()
     world.commit(offsets=[("t", 0, 1), ("t", 1, 1), ("u", 0, 1)])

@@ -16,6 +16,8 @@ from tests.broker.log.flushing import Answers, send
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 from tests.broker.log.manual_pool import ManualPool
 
+pytestmark = pytest.mark.expects_log("records are removed", "the partition is offline for writes")
+
 
 def test_a_failed_flush_takes_back_that_batch_and_every_later_one(
     make_log: MakeLog, disk: ForgetfulDisk, pool: ManualPool

@@ -230,6 +230,7 @@ def test_a_source_that_cannot_be_read_in_the_last_step_is_what_has_failed(two: T
     two.logs.close()
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_folder_that_gets_full_in_the_last_step_can_be_moved_to_later(
     two: TwoFolders, number: int, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +268,7 @@ def test_a_copy_takes_the_place_of_one_that_was_left(two: TwoFolders) -> None:
     two.logs.close()
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 def test_a_copy_that_could_not_be_begun_is_no_move(two: TwoFolders) -> None:
     # What was left of it began the move at the next start, although the answer was an error.
     two.disk.without_room.add(two.paths[1])

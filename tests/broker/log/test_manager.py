@@ -133,6 +133,7 @@ def test_a_topic_keeps_its_records_over_a_crash_though_one_of_its_name_had_delet
     assert (back.log_start_offset, back.high_watermark, back.end_offset) == (0, 0, 3)
 
 
+@pytest.mark.expects_log("damaged at offset")
 def test_a_crash_is_noticed_and_recovered_from(start: Callable[..., LogManager]) -> None:
     logs = start()
     append(logs.create("t", 0, TOPIC_ID, LogConfig()), 5)
@@ -239,6 +240,7 @@ def test_a_folder_that_cannot_be_written_is_refused(start: Callable[..., LogMana
         start()
 
 
+@pytest.mark.expects_log("the partition is offline for writes")
 def test_a_disk_that_fails_at_the_start_is_one_line(start: Callable[..., LogManager], tmp_path: Path) -> None:
     logs = start()
     append(logs.create("t", 0, TOPIC_ID, LogConfig()))
@@ -250,6 +252,7 @@ def test_a_disk_that_fails_at_the_start_is_one_line(start: Callable[..., LogMana
     start()
 
 
+@pytest.mark.expects_log("is damaged")
 def test_damaged_checkpoints_are_found_out_again(start: Callable[..., LogManager]) -> None:
     logs = start()
     append(logs.create("t", 0, TOPIC_ID, LogConfig()), 3)
@@ -287,6 +290,7 @@ def test_closing_leaves_no_thread_no_descriptor_and_no_lock(tmp_path: Path) -> N
     assert not [name for name in os.listdir(tmp_path / "data") if name.endswith("-delete")]
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 def test_a_log_that_went_offline_keeps_the_folder_from_being_called_clean(
     start: Callable[..., LogManager], tmp_path: Path
 ) -> None:
@@ -334,6 +338,7 @@ def test_a_thousand_idle_partitions_cost_no_descriptor(start: Callable[..., LogM
     assert len(logs.logs()) == 1000
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 def test_a_log_that_has_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
     # The empty folder of the log stayed, and the next start, which had no room for its first segment, left the whole data folder out.
     disk = FailingDisk()
@@ -357,6 +362,7 @@ def test_a_log_that_has_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 def test_what_was_there_before_stays_when_a_log_has_no_room(tmp_path: Path) -> None:
     disk = FailingDisk()
     logs = LogManager(tmp_path / "a", default_config=LogConfig(), clock_ms=lambda: NOW_MS, disk=disk)
@@ -370,6 +376,7 @@ def test_what_was_there_before_stays_when_a_log_has_no_room(tmp_path: Path) -> N
     logs.close()
 
 
+@pytest.mark.expects_log("its partitions may refuse records", "was not closed in order")
 def test_the_metadata_log_is_made_in_no_other_folder(tmp_path: Path) -> None:
     disk = FailingDisk()
     folders = (tmp_path / "a", tmp_path / "b")

@@ -71,6 +71,7 @@ def two(tmp_path: Path, start: Callable[..., LogManager]) -> TwoFolders:
     return TwoFolders(tmp_path, start)
 
 
+@pytest.mark.expects_log("was not closed in order")
 def test_a_folder_that_cannot_be_removed_does_not_hold_up_the_others(
     two: TwoFolders, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_deleted_log_of_a_failed_folder_does_not_spoil_the_shutdown(two: TwoFo
     assert "a 0 3" in (two.paths[0] / RECOVERY_POINTS).read_text()
 
 
+@pytest.mark.expects_log("cannot close the log", "cannot write", "was not closed in order")
 @pytest.mark.parametrize("what", ["", "b-0", f"{RECOVERY_POINTS}.tmp"])
 def test_a_data_folder_that_fails_at_the_stop_does_not_spoil_the_others(two: TwoFolders, what: str) -> None:
     two.disk.fail(two.paths[1] / what)
@@ -114,6 +116,7 @@ def test_a_data_folder_that_fails_at_the_stop_does_not_spoil_the_others(two: Two
     assert "a 0 3" in (two.paths[0] / RECOVERY_POINTS).read_text()
 
 
+@pytest.mark.expects_log("cannot remove old segments", "cannot write")
 def test_a_segment_that_cannot_be_removed_does_not_hold_up_others(two: TwoFolders) -> None:
     for name in ("b", "a"):
         log = two.logs.get(name, 0)
@@ -187,6 +190,7 @@ def test_ticks_retain_delete_and_let_go(start: Callable[..., LogManager]) -> Non
     assert not list(log.directory.glob("*.deleted"))
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 @pytest.mark.parametrize("trouble", ["an index that cannot be read", "an index that is gone, and a damaged batch"])
 def test_a_log_in_trouble_does_not_hold_up_the_retention_of_others(
     start: Callable[..., LogManager], caplog: pytest.LogCaptureFixture, trouble: str

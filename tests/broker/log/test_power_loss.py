@@ -158,6 +158,8 @@ MANY = st.lists(
 )
 
 
+@pytest.mark.expects_log("damaged at offset", again=True)
+@pytest.mark.expects_log("records are removed")
 @given(MANY, st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_acknowledged_records_survive_a_power_failure_at_any_moment(steps: list[str], seed: int) -> None:
@@ -172,18 +174,22 @@ def test_acknowledged_records_survive_a_power_failure_at_any_moment_for_long(ste
     play(steps, seed)
 
 
+@pytest.mark.expects_log("records are removed")
 @pytest.mark.parametrize("before", range(8, 12))  # about as many batches as fit into a segment
 def test_the_next_flush_syncs_the_files_of_a_failed_one(before: int) -> None:
     for seed in range(16):
         play(["append"] * before + ["flush", "append", "failed flush", "append", "flush", "cut"], seed)
 
 
+@pytest.mark.expects_log("damaged at offset", again=True)
 def test_producer_state_is_removed_with_the_first_segment() -> None:
     # A folder's entries may be lost in any order: the second segment's can be there without the first's.
     for seed in range(64):
         play(["append"] * 11, seed)
 
 
+@pytest.mark.expects_log("damaged at offset", again=True)
+@pytest.mark.expects_log("records are removed")
 @pytest.mark.parametrize(
     ("steps", "seeds"),
     [

@@ -21,6 +21,8 @@ from tests.broker.log.manual_pool import ManualPool
 from tests.broker.log.quick_disk import QuickDisk
 from tests.own_process import own_process
 
+pytestmark = pytest.mark.expects_log("damaged at offset", again=True)
+
 
 def numbers(log: PartitionLog) -> list[int]:
     """The numbers whose batches are there."""
@@ -265,6 +267,7 @@ def test_epochs_of_records_that_were_cut_off_are_forgotten(make_log: MakeLog) ->
     again.abandon()
 
 
+@pytest.mark.expects_log("before its start")
 def test_a_log_that_ends_before_its_start_begins_anew(make_log: MakeLog) -> None:
     log = make_log()
     fill(log, 3)

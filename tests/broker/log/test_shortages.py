@@ -191,6 +191,7 @@ def test_a_partition_takes_records_again_when_descriptors_or_space_are_there(
     assert append(log) == end
 
 
+@pytest.mark.expects_log("the partition is offline for writes")
 def test_a_disk_error_takes_the_partition_offline_for_good(
     made: Callable[..., tuple[PartitionLog, ShortDisk]],
 ) -> None:
@@ -282,6 +283,7 @@ def test_checkpoints_are_written_when_there_is_space_again(
     assert caplog.messages[-1] == f"{folder.path}: No space left on device is over; its partitions take records again"
 
 
+@pytest.mark.expects_log("is over; its partitions take records again", "its partitions may refuse records")
 def test_a_shortage_lasts_as_long_as_no_file_can_be_written(start: Callable[..., LogManager]) -> None:
     disk = ShortDisk()
     logs = start(disk=disk)

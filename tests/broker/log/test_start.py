@@ -42,6 +42,7 @@ def filled(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.expects_log("has failed: Input/output error; the broker starts without")
 def test_a_folder_that_fails_in_the_middle_is_left_out_with_all_its_logs(filled: Path) -> None:
     disk = Failing()
     disk.broken = max((filled / "b").glob("t-*"))  # the others are opened before

@@ -32,6 +32,7 @@ def closed_with_aborted_transactions(log: PartitionLog) -> list[AbortedTransacti
     return aborted
 
 
+@pytest.mark.expects_log("is damaged")
 @pytest.mark.parametrize("damage", ["cut off", "another version", "offsets before the segment"])
 def test_a_damaged_transaction_index_is_made_again_from_the_batches(
     make_log: MakeLog, reopen: Callable[..., PartitionLog], damage: str

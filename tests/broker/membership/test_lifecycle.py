@@ -197,6 +197,7 @@ def test_what_waits_for_a_failed_folder_is_told_when_the_controller_knows_it() -
     assert told == ["first", "second", "third"]
 
 
+@pytest.mark.expects_log("cannot join its cluster")
 def test_a_broker_that_is_refused_ends_every_wait_once() -> None:
     rig = Rig()
     rig.controller()

@@ -196,6 +196,7 @@ def test_a_log_without_its_snapshot_is_an_error_that_names_the_way_out(tmp_path:
     logs.close()
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 @pytest.mark.parametrize(("number", "kind"), [(errno.EMFILE, StorageShortage), (errno.EIO, StorageError)])
 def test_a_log_that_cannot_be_read_says_whether_that_passes_and_is_read_on_later(
     tmp_path: Path, number: int, kind: type[StorageError]

@@ -27,6 +27,9 @@ from streamactors.clock import Clock, VirtualClock
 from tests.broker.live_broker import LiveBroker, batch
 from tests.broker.wire import wait_until
 
+pytestmark = pytest.mark.expects_log("has no effect")
+
+
 WITHIN_S = 30
 METADATA, FETCH = (3, 12), (1, 12)
 MIB = 1 << 20

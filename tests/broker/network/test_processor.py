@@ -47,6 +47,7 @@ def test_a_connection_has_the_principal_of_its_certificate_before_its_first_requ
         assert [request.connection.principal for request in network.seen] == ["User:ann"]
 
 
+@pytest.mark.expects_log("no rule matches CN=x")
 @pytest.mark.parametrize(
     "error", [InvalidSetting("no rule matches CN=x", name="ssl.principal.mapping.rules"), ConnectionResetError("gone")]
 )

@@ -238,6 +238,7 @@ def test_a_channel_that_breaks_forgets_the_leader(world: World) -> None:
     assert world.break_channel() == [("leader", -1, 4, None)]
 
 
+@pytest.mark.expects_log("cannot be used", "metadata log cannot be followed")
 def test_a_damaged_batch_is_asked_for_again(world: World) -> None:
     world.fails = CorruptMessage("damaged")
     assert world.answer(fetched(records=b"x")) == []
@@ -247,6 +248,7 @@ def test_a_damaged_batch_is_asked_for_again(world: World) -> None:
     assert world.wait() == DAMAGE_RETRY_MS
 
 
+@pytest.mark.expects_log("metadata log cannot be stored")
 @pytest.mark.parametrize("last", [fetched(records=b"x"), fetched(snapshot=(3, 40))])
 def test_a_log_that_cannot_be_stored_stops_the_observer(world: World, last: Any) -> None:
     world.fails = StorageError("full")

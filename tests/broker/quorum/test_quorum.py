@@ -204,6 +204,7 @@ def test_every_start_is_an_epoch_of_its_own(tmp_path: Path) -> None:
     world.close()
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 @pytest.mark.parametrize("file", ["quorum-state.tmp", "00000000000000000000.log"])
 def test_a_voter_whose_disk_fails_does_not_lead(tmp_path: Path, file: str) -> None:
     world = World(tmp_path, 1)

@@ -281,6 +281,7 @@ def test_a_slow_disk_of_a_follower_delays_acks_all_and_not_its_data_plane(tmp_pa
         pair.until(lambda: pair.ends(1) == pair.ends(2) == (1, 1))
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 def test_a_follower_whose_sync_fails_fetches_again(tmp_path: Path) -> None:
     disk = GatedDisk()
     with Pair(tmp_path, settings={"log.flush.interval.messages": 1}, disks={2: disk}) as pair:

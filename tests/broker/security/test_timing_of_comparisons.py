@@ -144,6 +144,7 @@ SECRET = re.compile(r"password|secret|hmac|proof|stored_key|bearer|(^|_)token$",
 NO_SECRETS = frozenset({"by_token", "compact_token"})
 
 
+@pytest.mark.expects_log("without the token of this run")
 @pytest.mark.parametrize(
     "place", [each for found in PLACES.values() for each in found], ids=lambda place: place.__name__
 )

@@ -21,6 +21,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
+@pytest.mark.expects_log("keeps the certificates that it has")
 def test_new_files_are_used_for_new_connections_and_bad_ones_are_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

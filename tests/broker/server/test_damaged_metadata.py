@@ -74,6 +74,7 @@ def test_a_broker_on_its_own_refuses_to_start_and_changes_nothing(alone: Path, w
         assert set(live.node.metadata.image.topics) == {"first", "second", "third"}
 
 
+@pytest.mark.expects_log("damaged at offset")
 @pytest.mark.parametrize("torn", ["cut", "zeros", "header"])
 def test_a_torn_tail_is_still_removed(alone: Path, torn: str) -> None:
     file = alone / LOG

@@ -18,6 +18,9 @@ from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
 from tests.broker.server.test_several_folders import partitions_in
 from tests.broker.wire import WireClient, wait_until
 
+pytestmark = pytest.mark.expects_log("has failed: Input/output error; its partitions are offline")
+
+
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -112,6 +115,7 @@ def test_a_folder_that_cannot_be_synced_has_failed(two: TwoFolders) -> None:
         wait_until(lambda: live.partition("in-1", 1).lost)
 
 
+@pytest.mark.expects_log("cannot read at offset")
 def test_a_folder_that_cannot_be_read_has_failed(two: TwoFolders) -> None:
     with two.start() as live:
         two.create(live)
@@ -121,6 +125,7 @@ def test_a_folder_that_cannot_be_read_has_failed(two: TwoFolders) -> None:
         wait_until(lambda: live.partition("in-1", 1).lost)
 
 
+@pytest.mark.expects_log("cannot close the log", "its partitions may refuse records", "was not closed in order")
 def test_a_full_folder_has_not_failed(two: TwoFolders) -> None:
     with two.start() as live, live.client() as client:
         two.create(live)
@@ -130,6 +135,7 @@ def test_a_full_folder_has_not_failed(two: TwoFolders) -> None:
         assert fetched(client, "in-1", 1) == (0, 1)
 
 
+@pytest.mark.expects_log("its partitions may refuse records", "was not closed in order")
 def test_a_new_partition_is_made_in_a_folder_with_room(two: TwoFolders) -> None:
     # The folder with the fewest partitions was chosen although its disk was full, and the topic was refused.
     with two.start() as live, live.client() as client:
@@ -186,6 +192,7 @@ def test_a_broker_starts_without_a_folder_that_it_cannot_use(two: TwoFolders, ca
         assert leader_of(live, "in-1") == live.node.node_id
 
 
+@pytest.mark.expects_log("has failed: File exists; the broker starts without")
 def test_a_folder_in_place_of_a_file_counts_as_failed(two: TwoFolders) -> None:
     two.folders[1].write_text("no folder")
     with two.start() as live, live.client() as client:
@@ -211,6 +218,7 @@ def test_a_broker_does_not_start_without_its_first_folder(two: TwoFolders) -> No
         two.start().broker.start()
 
 
+@pytest.mark.expects_log("repair the disk and start the broker")
 def test_the_process_of_a_broker_ends_with_one_sentence(two: TwoFolders) -> None:
     assembled = assemble(listen=["127.0.0.1:0"], data=[str(each) for each in two.folders])
 
@@ -223,6 +231,7 @@ def test_the_process_of_a_broker_ends_with_one_sentence(two: TwoFolders) -> None
         run(assembled, ready)
 
 
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
 def test_a_broker_with_one_folder_serves_what_it_can(tmp_path: Path) -> None:
     disk = FailingDisk()
     with LiveBroker(tmp_path, disk=disk) as live, live.client() as client:

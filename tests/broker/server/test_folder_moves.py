@@ -156,6 +156,7 @@ def test_an_interrupted_move_goes_on_after_a_restart(two: TwoFolders, gate: Gate
         assert fetched(client, "in-0") == (0, 1)
 
 
+@pytest.mark.expects_log("does not move", "has failed: Input/output error; its partitions are offline")
 def test_a_move_to_a_folder_that_fails_leaves_the_replica_where_it_is(two: TwoFolders, gate: Gate) -> None:
     first, second = two.folders
     with two.start() as live, live.client() as client:
@@ -169,6 +170,7 @@ def test_a_move_to_a_folder_that_fails_leaves_the_replica_where_it_is(two: TwoFo
         assert move(client, second) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+@pytest.mark.expects_log("does not move", "has failed: Input/output error; its partitions are offline")
 def test_a_replica_does_not_move_to_a_folder_that_failed_meanwhile(two: TwoFolders, gate: Gate) -> None:
     # Another log of the folder had an error, and the copy had none: the replica went to the failed folder, and its log was deleted.
     first, second = two.folders

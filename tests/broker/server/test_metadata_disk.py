@@ -39,6 +39,13 @@ def ended(node: int, folder: Path) -> str:
     )
 
 
+@pytest.mark.expects_log(
+    "repair the disk and start the broker",
+    "takes part in the quorum of the metadata log no longer",
+    "the metadata cannot be read again",
+    "the metadata is read again from its log",
+    "the metadata log cannot be written",
+)
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_a_controller_with_a_broken_disk_ends_and_comes_back(tmp_path: Path, leads: bool) -> None:
     # A broker that has ended may register again when its session is over.
@@ -63,6 +70,7 @@ def test_a_controller_with_a_broken_disk_ends_and_comes_back(tmp_path: Path, lea
         cluster.await_topic("after")
 
 
+@pytest.mark.expects_log("metadata log cannot be stored", "repair the disk and start the broker")
 def test_a_broker_that_cannot_store_the_metadata_ends(tmp_path: Path) -> None:
     cluster = ThreeBrokers(tmp_path)
     cluster.disks[3] = disk = FailingDisk()
@@ -99,6 +107,9 @@ def test_the_only_controller_of_a_cluster_ends_without_a_traceback(
     assert [each.getMessage() for each in caplog.records if each.exc_info is not None] == []
 
 
+@pytest.mark.expects_log(
+    "the metadata log cannot be written", "the partition is offline for writes", "was not closed in order"
+)
 def test_a_node_on_its_own_serves_what_it_can(tmp_path: Path) -> None:
     disk = FailingDisk()
     with LiveBroker(tmp_path, disk=disk) as live, live.client() as client:

@@ -208,6 +208,7 @@ def test_the_metadata_log_can_be_apart(folders: tuple[Path, Path], tmp_path: Pat
             assert set(live.node.metadata.image.brokers[live.node.node_id].log_dirs) == ids
 
 
+@pytest.mark.expects_log("has failed: File exists; the broker starts without")
 def test_a_broker_does_not_start_without_a_folder_for_partitions(folders: tuple[Path, Path]) -> None:
     folders[1].write_text("no folder")
     settings = {"log.dirs": str(folders[1]), "metadata.log.dir": str(folders[0])}

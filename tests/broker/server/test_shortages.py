@@ -23,6 +23,9 @@ from tests.broker.server.test_metadata_disk import created, topic
 from tests.broker.server.three_controllers import ThreeControllers
 from tests.broker.wire import WireClient, wait_until
 
+pytestmark = pytest.mark.expects_log("is over; its partitions take records again", "its partitions may refuse records")
+
+
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 BOTH = pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC], ids=["descriptors", "space"])
 

@@ -110,6 +110,7 @@ def test_a_broker_that_starts_after_the_metadata_went_back_says_so(
         assert len(warnings(caplog, "the controllers lost metadata: their log ends at ")) == 2, "brokers 2 and 3"
 
 
+@pytest.mark.expects_log("the controllers lost metadata", "which the broker never deletes")
 def test_a_folder_with_its_old_name_is_the_partition_again(restored: Path) -> None:
     with ThreeBrokers(restored):
         pass

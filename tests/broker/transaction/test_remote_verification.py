@@ -72,6 +72,7 @@ def test_an_error_of_a_newer_broker_is_an_unknown_error(asking: Asking) -> None:
     assert asking.answer(9999) == dict.fromkeys((FIRST, SECOND), ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
+@pytest.mark.expects_log("verifies nothing")
 @pytest.mark.parametrize(
     ("of_all", "told"),
     [

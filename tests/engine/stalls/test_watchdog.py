@@ -16,6 +16,8 @@ from streamactors.errors import BuildError
 from streamactors.testing import TestSink
 from streamactors.testing.standing import standing_streams
 
+pytestmark = pytest.mark.expects_log("nothing has moved for", again=True)
+
 
 @pytest.fixture
 def clock():
@@ -187,6 +189,7 @@ def test_bad_arguments_are_refused(system):
         Watchdog(system, 0)
 
 
+@pytest.mark.expects_log("still running when the process ended")
 @pytest.mark.expects_exit_code(1)
 def test_a_test_that_times_out_shows_what_its_streams_wait_for(tmp_path):
     (tmp_path / "test_slow.py").write_text(

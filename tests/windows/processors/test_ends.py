@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.marks.marks import Assigned, Revoked
 from streamactors.windows import OperatorFailed, Processor, ProcessorContext, Record, RecordContext
@@ -57,6 +59,7 @@ def test_a_task_that_is_revoked_closes_its_processors(timeless: ActorSystem) -> 
     assert ended == [0, 1]
 
 
+@pytest.mark.expects_log("raised in on_stop")
 def test_a_processor_that_fails_of_its_end_keeps_no_other_one_from_hearing_of_it(timeless: ActorSystem) -> None:
     """A close that raised also left the changelog of the stage open: its threads, the lock of its folder and its part of the transaction stayed."""
     ended: list[int] = []
