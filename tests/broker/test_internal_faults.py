@@ -25,7 +25,7 @@ from tests.broker.apis.group_client import commit, fetch
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.wire import WireClient
 
-pytestmark = pytest.mark.expects_log("<Request key")
+pytestmark = pytest.mark.expects_log("<Request key", "is read again ")
 
 
 E = ErrorCode

@@ -263,7 +263,8 @@ def test_a_restore_is_tried_again_as_a_standby_copy_is(error, log, monkeypatch, 
 
     monkeypatch.setattr(log.reader, "_follow_all", follow)
     assert log.restored() == ({"a"}, 1)
-    assert caplog.text.count("this is tried again") == 2
+    assert not failures
+    assert "this is tried again" in caplog.text
 
 
 def test_a_restore_that_never_succeeds_fails_with_its_reason(log, monkeypatch):

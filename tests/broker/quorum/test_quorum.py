@@ -347,6 +347,7 @@ def test_a_fetch_that_no_descriptor_is_left_for_is_tried_again_for_as_long_as_it
     world.close()
 
 
+@pytest.mark.expects_log("takes part in the quorum of the metadata log no longer")
 @pytest.mark.parametrize(("error", "ends"), [(StorageShortage("no descriptor"), False), (StorageError("EIO"), True)])
 def test_a_leader_that_cannot_read_its_snapshot_gives_way_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StorageError, ends: bool
