@@ -39,6 +39,7 @@ def size(logs: LogManager) -> int:
     return log.size_bytes
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 def test_a_folder_that_cannot_be_renamed_is_not_given_to_another_log(
     tmp_path: Path, disk: ShortDisk, logs: LogManager, size: int
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_folder_that_cannot_be_renamed_is_not_given_to_another_log(
     assert sorted(each.name for each in tmp_path.glob("t-0*")) == ["t-0", kept.name]
 
 
+@pytest.mark.expects_log("its partitions may refuse records")
 def test_a_folder_that_was_renamed_is_listed_though_the_new_name_cannot_be_synced(
     tmp_path: Path, disk: ShortDisk, logs: LogManager, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
@@ -22,6 +24,7 @@ from tests.broker.log.short_disk import ShortDisk
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 
 
+@pytest.mark.expects_log("its partitions may refuse records", "which the broker never deletes")
 def test_a_topic_does_not_get_the_records_of_an_earlier_one_of_its_name_after_a_shortage(tmp_path: Path) -> None:
     # No space to prepare the folders of a change -> its partitions are made when it is applied -> the log of an earlier topic of the same name,
     # which the metadata does not know any more, became that of the new topic, with its records.
