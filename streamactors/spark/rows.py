@@ -29,19 +29,20 @@ class Rows:
 
     def batches(self, chunk: Sequence[Any]) -> list[pa.RecordBatch]:
         """Return the chunk as record batches without empty ones. Raises RowError naming the row and the field."""
-        if has_arrow(chunk):
+        kinds = set(map(type, chunk))
+        if _has_arrow(kinds):
             return list(chain.from_iterable(map(self._arrow, chunk)))
         try:
-            found = self._batch(chunk)
+            found = self._batch(chunk, kinds)
         except Exception:  # noqa: BLE001  # whatever a value does when it is looked at
-            found = self._batch(self._fitting(chunk))
+            found = self._good(chunk)
         return [found] if found.num_rows else []
 
     # ── arrow ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _arrow(self, element: Any) -> list[pa.RecordBatch]:
         if not isinstance(element, (pa.RecordBatch, pa.Table)):
-            found = self._batch(self._fitting([element]))
+            found = self._good([element])
             return [found] if found.num_rows else []
         if self._requires or element.schema != self._schema:
             try:
@@ -60,8 +61,13 @@ class Rows:
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _batch(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(self._fields.arrays(rows), schema=self._schema)
+    def _batch(self, rows: Sequence[Any], kinds: set[type]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self._fields.arrays(rows, kinds), schema=self._schema)
+
+    def _good(self, rows: Sequence[Any]) -> pa.RecordBatch:
+        """Return the rows that fit as a record batch."""
+        fitting = self._fitting(rows)
+        return self._batch(fitting, set(map(type, fitting)))
 
     def _fitting(self, rows: Sequence[Any]) -> list[Any]:
         """Return the rows that fit; the others go to `on_bad_row`, or the first of them raises."""
@@ -89,7 +95,11 @@ def largest(chunk: Sequence[Any]) -> int:
 
 def has_arrow(chunk: Sequence[Any]) -> bool:
     """Return whether a chunk has Arrow data in it."""
-    return any(issubclass(kind, (pa.RecordBatch, pa.Table)) for kind in set(map(type, chunk)))
+    return _has_arrow(set(map(type, chunk)))
+
+
+def _has_arrow(kinds: set[type]) -> bool:
+    return any(issubclass(kind, (pa.RecordBatch, pa.Table)) for kind in kinds)
 
 
 def _named(schema: pa.Schema) -> str:

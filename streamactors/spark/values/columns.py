@@ -10,13 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from itertools import accumulate, chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamactors.engine.user_code import shortened
 from streamactors.spark.values.leaves import infinite_by_cast, leaf_of, unwrapped
 from streamactors.spark.values.misfit import Misfit, misfit, null
+
+FEW: Final = 16
+"""One suspect in so many rows is looked at by itself; with more of them the types of all values are cheaper."""
 
 
 class Column:
@@ -24,19 +28,19 @@ class Column:
 
     def __init__(self, field: pa.Field) -> None:
         self.kind: pa.DataType = field.type
-        self._required = not field.nullable
+        self.required = not field.nullable
 
     def array(self, values: Sequence[Any]) -> pa.Array:
         """Return the values as an array."""
         made = self._made(values)
-        if self._required and made.null_count:
+        if self.required and made.null_count:
             raise ValueError("null")
         return made
 
     def check(self, value: Any, path: str) -> None:
         """Raise Misfit naming the first part of the value that does not fit."""
         if value is None:
-            if self._required:
+            if self.required:
                 raise null(path)
             return
         self._check(value, path)
@@ -63,9 +67,13 @@ def column_of(field: pa.Field) -> Column:
 class _Leaf(Column):
     def __init__(self, field: pa.Field) -> None:
         super().__init__(field)
-        self._plain, self._exact = leaf_of(field.type)
+        self._plain, self._exact, self.suspects = leaf_of(field.type)
 
     def _made(self, values: Sequence[Any]) -> pa.Array:
+        if self.suspects is not None:
+            made = _made_by_arrow(values, self.kind)
+            if made is not None and not _boolean_among(values, self.suspects(made)):
+                return made
         if not self._plain.issuperset(map(type, values)):
             exact = self._exact
             values = [None if value is None else exact(value) for value in values]
@@ -91,8 +99,74 @@ class _Single(_Leaf):
         return singles
 
 
-class _Nested(Column):
-    """A value with parts."""
+class _List(Column):
+    def __init__(self, field: pa.Field) -> None:
+        super().__init__(field)
+        self._inner = column_of(field.type.value_field)
+        large = pa.types.is_large_list(field.type)
+        self._make = pa.LargeListArray if large else pa.ListArray
+        self._offset = pa.int64() if large else pa.int32()
+        inner = self._inner
+        self._judge = inner.suspects if isinstance(inner, _Leaf) and not inner.required else None
+        """As in Leaf: Arrow makes lists of such elements in one call."""
+
+    def _made(self, values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values))
+        if not kinds <= _LISTS:
+            values = [None if value is None else _elements(value) for value in values]
+        if self._judge is not None:
+            made = _made_by_arrow(values, self.kind)
+            if made is not None and not _boolean_within(values, made, self._judge(made.values)):
+                return made
+        present, offsets = _laid_out(values, _NULL in kinds, self._offset)
+        inner = self._inner.array(list(chain.from_iterable(present)))
+        return self._make.from_arrays(offsets, inner, type=self.kind)
+
+    def _check(self, value: Any, path: str) -> None:
+        try:
+            elements = _elements(value)
+        except TypeError as error:
+            raise misfit(path, value, self.kind, error) from None
+        for i, element in enumerate(elements):
+            self._inner.check(element, f"{path}[{i}]")
+
+
+class _Map(Column):
+    def __init__(self, field: pa.Field) -> None:
+        super().__init__(field)
+        self._key = column_of(pa.field("key", field.type.key_type, nullable=False))
+        self._item = column_of(field.type.item_field)
+
+    def _made(self, values: Sequence[Any]) -> pa.Array:
+        kinds = set(map(type, values))
+        if kinds <= _DICTS:
+            present, offsets = _laid_out(values, _NULL in kinds, pa.int32())
+            keys = list(chain.from_iterable(present))
+            items = list(chain.from_iterable(map(dict.values, present)))
+        else:
+            if not kinds <= _LISTS:
+                values = [None if value is None else _entries(value) for value in values]
+            present, offsets = _laid_out(values, _NULL in kinds, pa.int32())
+            pairs = list(chain.from_iterable(present))
+            if not (_PAIRS.issuperset(map(type, pairs)) and _TWO.issuperset(map(len, pairs))):
+                raise TypeError("a pair (key, value) is needed")
+            keys, items = [key for key, _ in pairs], [item for _, item in pairs]
+        return pa.MapArray.from_arrays(offsets, self._key.array(keys), self._item.array(items), type=self.kind)
+
+    def _check(self, value: Any, path: str) -> None:
+        try:
+            pairs = _entries(value)
+        except (TypeError, ValueError) as error:
+            raise misfit(path, value, self.kind, error) from None
+        for key, item in pairs:
+            self._key.check(key, f"{path}.key")
+            self._item.check(item, f"{path}[{shortened(key, 20)}]")
+
+
+class _Struct(Column):
+    def __init__(self, field: pa.Field) -> None:
+        super().__init__(field)
+        self._parts = Fields(list(field.type))
 
     def _made(self, values: Sequence[Any]) -> pa.Array:
         present = [value for value in values if value is not None]
@@ -106,64 +180,10 @@ class _Nested(Column):
 
     def _of(self, values: list[Any]) -> pa.Array:
         """Return values other than null as an array."""
-        raise NotImplementedError  # pragma: no cover
-
-
-class _List(_Nested):
-    def __init__(self, field: pa.Field) -> None:
-        super().__init__(field)
-        self._inner = column_of(field.type.value_field)
-        large = pa.types.is_large_list(field.type)
-        self._make = pa.LargeListArray if large else pa.ListArray
-        self._offset = pa.int64() if large else pa.int32()
-
-    def _of(self, values: list[Any]) -> pa.Array:
-        if not _LISTS.issuperset(map(type, values)):
-            values = list(map(_elements, values))
-        inner = self._inner.array(list(chain.from_iterable(values)))
-        return self._make.from_arrays(pa.array(_offsets(values), self._offset), inner, type=self.kind)
-
-    def _check(self, value: Any, path: str) -> None:
-        try:
-            elements = _elements(value)
-        except TypeError as error:
-            raise misfit(path, value, self.kind, error) from None
-        for i, element in enumerate(elements):
-            self._inner.check(element, f"{path}[{i}]")
-
-
-class _Map(_Nested):
-    def __init__(self, field: pa.Field) -> None:
-        super().__init__(field)
-        self._key = column_of(pa.field("key", field.type.key_type, nullable=False))
-        self._item = column_of(field.type.item_field)
-
-    def _of(self, values: list[Any]) -> pa.Array:
-        entries = list(map(_entries, values))
-        keys = self._key.array(list(chain.from_iterable(keys for keys, _ in entries)))
-        items = self._item.array(list(chain.from_iterable(items for _, items in entries)))
-        offsets = pa.array(_offsets([keys for keys, _ in entries]), pa.int32())
-        return pa.MapArray.from_arrays(offsets, keys, items, type=self.kind)
-
-    def _check(self, value: Any, path: str) -> None:
-        try:
-            keys, items = _entries(value)
-        except (TypeError, ValueError) as error:
-            raise misfit(path, value, self.kind, error) from None
-        for key, item in zip(keys, items, strict=True):
-            self._key.check(key, f"{path}.key")
-            self._item.check(item, f"{path}[{shortened(key, 20)}]")
-
-
-class _Struct(_Nested):
-    def __init__(self, field: pa.Field) -> None:
-        super().__init__(field)
-        self._parts = Fields(list(field.type))
-
-    def _of(self, values: list[Any]) -> pa.Array:
         if not self._parts.names:
             return pa.array([dict(self._parts.values_of(value)) for value in values], type=self.kind)
-        return pa.StructArray.from_arrays(self._parts.arrays(values), fields=list(self.kind))
+        columns = self._parts.arrays(values, set(map(type, values)))
+        return pa.StructArray.from_arrays(columns, fields=list(self.kind))
 
     def _check(self, value: Any, path: str) -> None:
         try:
@@ -182,21 +202,21 @@ class Fields:
         self.names = [name for name, _ in self._columns]
         self._known = frozenset(self.names)
 
-    def arrays(self, rows: Sequence[Any]) -> list[pa.Array]:
-        """Return a column for each field. Raises anything if a row does not fit."""
+    def arrays(self, rows: Sequence[Any], kinds: set[type]) -> list[pa.Array]:
+        """Return a column for each field, given the types of the rows. Raises anything if a row does not fit."""
         if not rows:
             return [column.array(()) for _, column in self._columns]
-        return [column.array(values) for (_, column), values in zip(self._columns, self._split(rows), strict=True)]
+        columns = self._split(rows, kinds)
+        return [column.array(values) for (_, column), values in zip(self._columns, columns, strict=True)]
 
     def check(self, row: Any, path: str = "") -> None:
         """Raise ValueError saying what of a row does not fit; a Misfit if it is the value of a field."""
         for (name, column), value in zip(self._columns, self.values_of(row), strict=True):
             column.check(value, path + name)
 
-    def _split(self, rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
-        kinds = set(map(type, rows))
-        kind = kinds.pop()
-        if not kinds:
+    def _split(self, rows: Sequence[Any], kinds: set[type]) -> Iterable[Sequence[Any]]:
+        if len(kinds) == 1:
+            (kind,) = kinds
             if issubclass(kind, (tuple, list)):
                 return zip(*rows, strict=True)
             if issubclass(kind, dict) and all(map(self._known.issuperset, rows)):
@@ -230,8 +250,40 @@ class Fields:
             raise ValueError(f"field {unknown[0]!r} is not in the schema, which has {', '.join(self.names)}")
 
 
-_LISTS = frozenset((list, tuple))
-_FLOATS = frozenset((float, type(None)))
+_NULL = type(None)
+_LISTS = frozenset((list, tuple, _NULL))
+_DICTS = frozenset((dict, _NULL))
+_PAIRS = frozenset((tuple, list))
+_TWO = frozenset((2,))
+_FLOATS = frozenset((float, _NULL))
+
+
+def _made_by_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    """Return the values as Arrow makes them; None if it refuses one, which may be one that needs a conversion of ours."""
+    try:
+        return pa.array(values, type=kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _boolean_among(values: Sequence[Any], suspects: pa.Array | None) -> bool:
+    """Return whether one of the values at these places is a boolean."""
+    if suspects is None:
+        return False
+    if len(suspects) > len(values) // FEW:
+        return bool in set(map(type, values))
+    return any(type(values[i]) is bool for i in suspects.to_pylist())
+
+
+def _boolean_within(lists: Sequence[Any], made: pa.Array, suspects: pa.Array | None) -> bool:
+    """As `_boolean_among`, for the elements of lists, of which Arrow has made one array."""
+    if suspects is None:
+        return False
+    rows = pc.unique(pc.list_parent_indices(made).take(suspects))
+    if len(rows) <= len(lists) // FEW:
+        lists = [lists[i] for i in rows.to_pylist()]
+    present = [each for each in lists if each is not None] if made.null_count else lists
+    return bool in set(map(type, chain.from_iterable(present)))
 
 
 def _elements(value: Any) -> Any:
@@ -249,18 +301,23 @@ def _elements(value: Any) -> Any:
     raise TypeError(f"a list is needed, not {type(value).__name__}")
 
 
-def _entries(value: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the keys and the values of a map: a mapping, or a list of pairs."""
+def _entries(value: Any) -> Sequence[tuple[Any, Any]]:
+    """Return the pairs of a map: of a mapping, or of a list of pairs."""
     value = unwrapped(value)
     if isinstance(value, Mapping):
-        return list(value), list(value.values())
+        return list(value.items())
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"a dict or a list of pairs is needed, not {type(value).__name__}")
     for pair in value:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"a pair (key, value) is needed, got {shortened(pair, 40)}")
-    return [key for key, _ in value], [item for _, item in value]
+    return value
 
 
-def _offsets(values: Sequence[Any]) -> list[int]:
-    return list(accumulate(map(len, values), initial=0))
+def _laid_out(values: Sequence[Any], has_null: bool, offset: pa.DataType) -> tuple[Sequence[Any], pa.Array]:
+    """Return the values other than null, and where the parts of each value begin; null for a null."""
+    if not has_null:
+        return values, pa.array(list(accumulate(map(len, values), initial=0)), offset)
+    places = list(accumulate((0 if value is None else len(value) for value in values), initial=0))
+    begins = [None if value is None else place for value, place in zip(values, places, strict=False)]
+    return [value for value in values if value is not None], pa.array([*begins, places[-1]], offset)

@@ -437,3 +437,48 @@ def test_a_column_that_is_there_twice_is_refused() -> None:
     twice = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(RowError, match="field 'a' is there twice"):
         Rows(row_schema(PAIR).arrow).batches([twice])
+
+
+def _rows(kind: pa.DataType) -> Rows:
+    return Rows(pa.schema([pa.field("x", kind)]))
+
+
+@pytest.mark.parametrize(
+    "rest", [[1.5], [0.0, 1.0, 2.5], [1.5] * 60, [None, 0.0, 1.5]], ids=["one", "zeros", "many", "nulls"]
+)
+@pytest.mark.parametrize("many", [1, 200])
+def test_a_boolean_among_numbers_is_found_wherever_it_is(rest: list[Any], many: int) -> None:
+    """Arrow makes a 1.0 of it, as of a one that is a number."""
+    numbers = _rows(pa.float64())
+    with pytest.raises(RowError, match=r"field 'x' is True, not double"):
+        numbers.batches([(value,) for value in rest * many] + [(True,), (1.5,)])
+    (batch,) = numbers.batches([(value,) for value in rest * many])
+    assert batch.column(0).to_pylist() == rest * many
+    lists = _rows(pa.list_(pa.float64()))
+    with pytest.raises(RowError, match=rf"field 'x\[{len(rest)}\]' is True, not double"):
+        lists.batches([(rest,), (None,)] * many + [([*rest, True],)])
+    (batch,) = lists.batches([(rest,), (None,)] * many)
+    assert batch.column(0).to_pylist() == [rest, None] * many
+
+
+def test_a_string_is_no_array_of_its_letters_among_arrays_and_no_pair_of_a_map() -> None:
+    for kind, good, bad in [
+        (pa.list_(pa.string()), ["a"], "bc"),
+        (pa.list_(pa.float64()), [1.5], b"bc"),
+        (pa.list_(pa.list_(pa.string())), [["a"]], ["bc"]),
+        (pa.map_(pa.string(), pa.string()), [("a", "b")], ["cd"]),
+        (pa.map_(pa.string(), pa.string()), {"a": "b"}, [("c", "d", "e")]),
+    ]:
+        with pytest.raises(RowError, match="field 'x"):
+            _rows(kind).batches([(good,)] * 5 + [(bad,), (None,)])
+
+
+@pytest.mark.parametrize("rows", [[{"a": 1, "b": None}, None, {}], [[("a", 1), ("b", None)], None, ()]])
+def test_nulls_and_empty_values_stay_where_they_are_among_maps_and_arrays(rows: list[Any]) -> None:
+    (batch,) = _rows(pa.map_(pa.string(), pa.int32())).batches([(row,) for row in rows])
+    assert batch.column(0).to_pylist() == [[("a", 1), ("b", None)], None, []]
+    lists = [[1, None], None, [], (2,)]
+    for kind, convert in ((pa.int32(), int), (pa.float64(), float), (pa.string(), str)):
+        given = [each if each is None else [v if v is None else convert(v) for v in each] for each in lists]
+        (batch,) = _rows(pa.list_(kind)).batches([(row,) for row in given])
+        assert batch.column(0).to_pylist() == [None if each is None else list(each) for each in given]
