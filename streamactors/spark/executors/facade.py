@@ -21,6 +21,7 @@ from streamactors.spark.executors.topic_end import SCHEMA, TopicEnd
 from streamactors.spark.executors.translate import Translated, explained, translated
 from streamactors.spark.executors.two_queries import TwoQueries
 from streamactors.spark.files import absolute
+from streamactors.spark.query.query_name import checked_name
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session
 from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
@@ -43,6 +44,7 @@ class SparkExecutors:
 
     `checkpoint`, `trigger`, `max_rows`: as in SparkSink, for a sink that leaves them open; two values that differ are a BuildError. A
     bounded read (until="end") ends the query when all of it is written, and takes no interval as trigger.
+    `query_name`: the query's name in Spark, here or at the sink; otherwise the name that the sink has by `named`, or its label and the source's group.
     `fail_on_data_loss`: False, here or at the sink, skips records that retention has deleted before they were read; True fails the query.
 
     A graph has one Kafka source (Consumer.source, Consumer.records or Consumer.plain_source), steps that remember nothing and keep the
@@ -60,6 +62,7 @@ class SparkExecutors:
         trigger: Trigger = None,
         max_rows: int | None = None,
         fail_on_data_loss: bool = True,
+        query_name: str | None = None,
     ) -> None:
         check_session(
             spark,
@@ -70,6 +73,7 @@ class SparkExecutors:
         self._trigger = trigger_of(WHO, trigger)
         self._max_rows = None if max_rows is None else at_least(WHO, "max_rows", max_rows, 1)
         self._strict = bool(fail_on_data_loss)
+        self._query_name = checked_name(WHO, query_name)
 
     def materialize(self, module: Module) -> Any:
         """Start a closed graph on the executors; return its materialized value. `RunnableGraph.run` calls this."""
@@ -93,10 +97,11 @@ class SparkExecutors:
         settings = reading.settings
         assert first.topic is not None
         first.topic.settings = first.topic.settings.with_property("transaction.timeout.ms", TRANSACTION_MS)
+        name = None if settings.query_name is None else f"{settings.query_name} key_by"
         writing = GraphRun(
             first,
             replace(
-                self._for_topic(f"{settings.checkpoint}/{KEY_BY}", settings.trigger, settings.max_rows),
+                self._for_topic(f"{settings.checkpoint}/{KEY_BY}", settings.trigger, settings.max_rows, name),
                 strict=settings.strict,
             ),
             None,
@@ -121,7 +126,7 @@ class SparkExecutors:
                 raise BuildError(
                     f"{WHO}: a graph that ends in a topic needs SparkExecutors(spark, checkpoint=…): a folder that no other query uses"
                 )
-            settings = self._for_topic(self._checkpoint, self._trigger, self._max_rows or MAX_ROWS)
+            settings = self._for_topic(self._checkpoint, self._trigger, self._max_rows or MAX_ROWS, self._query_name)
         else:
             sink = graph.sink if graph.topic is None else graph.late_sink
             assert sink is not None
@@ -171,17 +176,19 @@ class SparkExecutors:
             raise BuildError(f"explain expects a graph (source.to(sink)), got {type(graph).__name__}")
         return explained(graph.module)
 
-    def _for_topic(self, checkpoint: str, trigger: Mapping[str, Any], max_rows: int) -> SinkSettings:
+    def _for_topic(
+        self, checkpoint: str, trigger: Mapping[str, Any], max_rows: int, query_name: str | None
+    ) -> SinkSettings:
         """Return the settings of a query whose tasks write a topic: Spark's part is to run them."""
         return SinkSettings(
             spark=self._spark,
-            write=lambda frame, epoch, query_id: frame.collect(),
+            write=lambda frame, epoch, query_id: frame.count(),  # the tasks do the work
             schema=row_schema(SCHEMA),
             checkpoint=checkpoint,
             max_rows=max_rows,
             target_ms=TARGET_BATCH_S * 1_000,
             trigger=trigger,
-            query_name=None,
+            query_name=query_name,
             bad_rows=None,
             host="127.0.0.1",
             advertised_host=None,
@@ -201,8 +208,13 @@ class SparkExecutors:
             )
         if self._max_rows is not None and sink.max_rows not in (MAX_ROWS, self._max_rows):
             raise BuildError(f"{WHO}: max_rows {self._max_rows} differs from the sink's {sink.max_rows}; give it once")
+        if self._query_name is not None and sink.query_name not in (None, self._query_name):
+            raise BuildError(
+                f"{WHO}: query_name {self._query_name!r} differs from the sink's {sink.query_name!r}; give it once"
+            )
         return replace(
             sink,
+            query_name=sink.query_name or self._query_name,
             trigger=sink.trigger or self._trigger,
             max_rows=self._max_rows or sink.max_rows,
             strict=sink.strict and self._strict,

@@ -20,6 +20,8 @@ from streamactors.stages.junctions.sides_first import DivertTo
 from streamactors.stages.transform.mapping import Filter
 from streamactors.stages.watching.observing import WatchTermination
 from streamactors.windows.stage.stage import WindowStage
+from streamactors.windows.topology.model import Topology
+from streamactors.windows.topology.topics import TopologyFactory
 
 WHO: Final = "SparkExecutors"
 
@@ -90,6 +92,8 @@ def chain_of(flat: Flat, members: frozenset[int] | None = None) -> GraphChain:
         if members is not None and here not in members:
             pass
         elif isinstance(stage, WindowStage):
+            if isinstance(stage.factory, TopologyFactory):
+                raise _topology(stage.factory.topology)
             if chain.windows is not None:
                 raise BuildError(
                     f"{WHO}: '{flat.nodes[here].label}' follows other windows; write the results of the first to a topic, "
@@ -109,6 +113,14 @@ def chain_of(flat: Flat, members: frozenset[int] | None = None) -> GraphChain:
             (chain.before if chain.windows is None else chain.behind).append(here)
         here = following.get((here, 0))
     return chain
+
+
+def _topology(topology: Topology) -> BuildError:
+    topics = ", ".join(topic for topic, source in topology.sources.items() if not source.internal)
+    return BuildError(
+        f"{WHO}: Consumer.topics (joins, tables and streams of topics: {topics}) runs in one process, where its tasks share repartition topics and "
+        "global tables; run it by graph.run(), or read each topic as a DataFrame with SparkSource.frame and join the DataFrames in Spark"
+    )
 
 
 def _diverting(flat: Flat, here: int) -> Diverted:

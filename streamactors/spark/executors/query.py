@@ -14,7 +14,8 @@ from streamactors.spark.executors.planner import Planner, Plans
 from streamactors.spark.executors.program import KeptTasks, Program
 from streamactors.spark.executors.ranges import Range
 from streamactors.spark.executors.states import States
-from streamactors.spark.executors.topic_end import TopicEnd, Writers
+from streamactors.spark.executors.topic_end import TopicEnd, Writers, counted
+from streamactors.spark.executors.two_kinds import LATE, ROW, KindOfRow
 from streamactors.spark.rows import Rows, has_arrow
 from streamactors.spark.shipping.task_errors import told_in_a_sentence
 
@@ -32,7 +33,7 @@ _latest: Final[WeakValueDictionary[str, ShippedQuery]] = WeakValueDictionary()
 
 
 class ShippedQuery:
-    """See the module. `schema`: of the rows; with late rows a pair of schemas, and the rows go into columns `row` and `late`."""
+    """See the module. `schema`: of the rows that Spark gets: results, late rows, or both (two_kinds.py)."""
 
     def __init__(self, plans: Plans, program: Program, schema: Any, topic: TopicEnd | None = None) -> None:
         self._plans = plans
@@ -70,26 +71,24 @@ class ShippedQuery:
         outputs = self._program.run(what, self._reader.read, self._states, self._kept)
         topic = self._topic
         if topic is not None and topic.takes_all:
-            yield from topic.counts(what, outputs, self._schema, _writers)
+            yield from counted(what, topic.write(what, outputs, _writers) or 0, self._schema)
             return
         if topic is not None:
             outputs = topic.sparks(what, outputs, _writers)
-        rows = Rows(self._schema)
-        gathered: list[Any] = []
+        kinds = self._kinds()
         for output in outputs:
-            if topic is None and self._program.late is not None:
-                output = output._replace(rows=[(None, row) if output.late else (row, None) for row in output.rows])
-            elif has_arrow(output.rows):
-                yield from rows.batches(gathered)
-                gathered.clear()
-                yield from rows.batches(output.rows)
-                continue
-            gathered += output.rows
-            if len(gathered) >= ROWS:
-                yield from rows.batches(gathered)
-                gathered.clear()
-        if gathered:
-            yield from rows.batches(gathered)
+            yield from kinds[output.late].add(output.rows)
+        for kind in kinds:
+            yield from kind.rest()
+
+    def _kinds(self) -> tuple[_Gathered, _Gathered]:
+        """Return what results and late rows become."""
+        topic = self._topic
+        is_one_kind = self._program.late is None or (topic is not None and (topic.results or topic.late))
+        if is_one_kind:
+            every = _Gathered(Rows(self._schema))
+            return every, every
+        return _Gathered(KindOfRow(self._schema, ROW)), _Gathered(KindOfRow(self._schema, LATE))
 
     @property
     def _reader(self) -> RangeReader:
@@ -99,3 +98,27 @@ class ShippedQuery:
         if found is None:
             found = _readers[name] = RangeReader(plans.settings, skip_lost=plans.skip_lost)
         return found
+
+
+class _Gathered:
+    """Rows of one kind, gathered until they are worth a record batch."""
+
+    def __init__(self, rows: Rows | KindOfRow) -> None:
+        self._rows = rows
+        self._held: list[Any] = []
+
+    def add(self, given: list[Any]) -> Iterator[Any]:
+        """Add rows, or Arrow data; yield what is ready."""
+        if has_arrow(given):
+            yield from self.rest()
+            yield from self._rows.batches(given)
+            return
+        self._held += given
+        if len(self._held) >= ROWS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Any]:
+        """Yield the rows that are still held."""
+        held, self._held = self._held, []
+        if held:
+            yield from self._rows.batches(held)

@@ -42,12 +42,14 @@ from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.states import States
 from streamactors.spark.executors.topic_end import TopicEnd
 from streamactors.spark.executors.translate import Translated
+from streamactors.spark.executors.two_kinds import both, late_of, results_of
 from streamactors.spark.files import Files
 from streamactors.spark.query.checkpoint import Checkpoint
 from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.query.query_name import QueryName
 from streamactors.spark.query.runner import BatchFunction, QueryRunner
 from streamactors.spark.query.source_identity import SourceIdentity
-from streamactors.spark.schema import RowSchema, row_schema
+from streamactors.spark.schema import RowSchema
 from streamactors.spark.session.formats import register_format
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with, pack
@@ -128,7 +130,7 @@ class GraphRun:
         self._start_positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
         self._checkpoint: Checkpoint | None = None
         self._first: dict[str, int] = {}
-        schema = settings.schema if late is None else _both(settings.schema, late.schema)
+        schema = settings.schema if late is None else both(settings.schema, late.schema)
         self._schema = schema
         pack(graph.program, WHO, graph.links)  # what cannot be sent is an error of the caller, not of the query
         trigger = dict(settings.trigger)
@@ -140,7 +142,7 @@ class GraphRun:
             schema.spark,
             settings.checkpoint,
             trigger,
-            settings.query_name,
+            _name_of(graph, settings),
             prepare=self._prepare,
             on_started=self._told_started,
             on_ended=self._ended,
@@ -271,8 +273,8 @@ class GraphRun:
                 frame.count()  # each task runs to its end and commits what it wrote, whatever the function takes of the rows
                 self.settings.write(frame, epoch, query_id)
                 return
-            self.settings.write(frame.where("row IS NOT NULL").select("row.*"), epoch, query_id)
-            self._late.write(frame.where("late IS NOT NULL").select("late.*"), epoch, query_id)
+            self.settings.write(results_of(frame), epoch, query_id)
+            self._late.write(late_of(frame), epoch, query_id)
             self._run_to_the_end(frame, epoch)
         finally:
             frame.unpersist()
@@ -330,6 +332,15 @@ class GraphRun:
             )
 
 
+def _name_of(graph: Translated, settings: SinkSettings) -> QueryName:
+    """Return the name of a graph's query: the one that is given, or one from its sink."""
+    if settings.query_name is not None:
+        return QueryName(settings.query_name)
+    named = graph.sink.attributes.name
+    label, group = (graph.topic or graph.sink.stage).label, graph.plan.settings.group_id
+    return QueryName(named or (f"{label} {group}" if group else label), is_given=False)
+
+
 def plans_of(
     plan: ReadPlan,
     positions: StartPositions,
@@ -375,10 +386,3 @@ def registered(spark: Any, parcel: bytes) -> str:
 
 def named(found: Mapping[str, int]) -> dict[str, int]:
     return {f"{offsets.SOURCE}{name}": place for name, place in found.items()}
-
-
-def _both(rows: RowSchema, late: RowSchema) -> RowSchema:
-    """Return the schema of batches with two kinds of rows."""
-    from pyspark.sql.types import StructField, StructType
-
-    return row_schema(StructType([StructField("row", rows.spark), StructField("late", late.spark)]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -19,8 +19,8 @@ from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors.program import Output
 from streamactors.spark.executors.ranges import At, Range, at_of
 
-SCHEMA: Final = "partition string, end string, rows long, beside long, written boolean"
-"""The rows that Spark gets: one per task, with the numbers of records written: results, and late rows and dead letters beside them."""
+SCHEMA: Final = "partition int"
+"""The rows that Spark gets of a task that writes all to topics: one for each record that the task wrote, so that Spark's progress counts records."""
 
 MOST_WRITERS: Final = 64
 
@@ -59,33 +59,34 @@ class TopicEnd:
         if writer is not None:
             writers.keep(self, what, writer)
 
-    def counts(self, what: Range, outputs: Iterable[Output], schema: Any, writers: Writers) -> Iterator[Any]:
-        """Write the outputs of a range, if that was not done before, and yield one record batch: the counts."""
+    def write(self, what: Range, outputs: Iterable[Output], writers: Writers) -> int | None:
+        """Write the outputs of a range; return the number of records. None if the range was written before: then no output is asked for."""
         writer = writers.take(self, what)
-        rows = beside = 0
-        written = writer is not None
-        if writer is not None:
-            try:
-                for output in outputs:
-                    writer.write([checked_record(row) for row in output.rows])
-                    if output.late or output.diverted:
-                        beside += len(output.rows)
-                    else:
-                        rows += len(output.rows)
-                writer.commit(what.end.position, str(what.end))
-            except BaseException:
-                writer.close()
-                raise
-            writers.keep(self, what, writer)
-        columns = [[str(what.key)], [str(what.end)], [rows], [beside], [written]]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-        )
+        if writer is None:
+            return None
+        records = 0
+        try:
+            for output in outputs:
+                writer.write([checked_record(row) for row in output.rows])
+                records += len(output.rows)
+            writer.commit(what.end.position, str(what.end))
+        except BaseException:
+            writer.close()
+            raise
+        writers.keep(self, what, writer)
+        return records
 
     def writer(self, what: Range) -> RangeWriter:
         """Return a new writer for the partition of a range."""
         name = f"{self.settings.transactional_id or self.group}-{what.key}"
         return RangeWriter(replace(self.settings, transactional_id=name), self.group, what.key)
+
+
+def counted(what: Range, records: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a range of which so many records were written."""
+    if records:
+        column = pa.repeat(pa.scalar(what.key.partition, schema.field(0).type), records)
+        yield pa.RecordBatch.from_arrays([column], schema=schema)
 
 
 class Writers:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from streamactors.spark.bridge.reader import FORMAT
 from streamactors.spark.errors import SparkQueryFailed, SparkSetupError
 from streamactors.spark.files import said_by_java
+from streamactors.spark.query.query_name import QueryName
 from streamactors.spark.session.python import lacks
 from streamactors.spark.session.session import is_lost, is_stopped
 
@@ -71,7 +72,7 @@ class QueryRunner:
         schema: Any,
         checkpoint: str,
         trigger: Mapping[str, Any],
-        name: str | None,
+        name: QueryName | None,
         *,
         prepare: Callable[[], dict[str, str]],
         on_started: Callable[[Any], None],
@@ -225,7 +226,7 @@ class QueryRunner:
     def _start(self, options: Mapping[str, str]) -> Any:
         writer = self.frame(options).writeStream.foreachBatch(self._call).option("checkpointLocation", self._checkpoint)
         if self._name is not None:
-            writer = writer.queryName(self._name)
+            writer = writer.queryName(self._name.among([query.name for query in self._spark.streams.active]))
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         return writer.start()

@@ -24,6 +24,7 @@ from streamactors.spark.errors import SparkError, SparkSetupError
 from streamactors.spark.files import Files
 from streamactors.spark.query.checkpoint import Checkpoint
 from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.query.query_name import QueryName
 from streamactors.spark.query.runner import QueryRunner
 from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.rows import BadRow, Rows, largest
@@ -110,7 +111,7 @@ class SparkSinkLogic(Logic):
             settings.schema.spark,
             settings.checkpoint,
             settings.trigger,
-            settings.query_name,
+            None if settings.query_name is None else QueryName(settings.query_name),
             prepare=self._prepare,
             on_started=self.query.started,
             on_ended=ended.invoke,

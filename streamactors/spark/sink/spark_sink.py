@@ -18,6 +18,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.spark.files import absolute
 from streamactors.spark.query.query import SparkStreamQuery
+from streamactors.spark.query.query_name import checked_name
 from streamactors.spark.query.runner import BatchFunction, batch_function
 from streamactors.spark.rows import BadRow
 from streamactors.spark.schema import source_schema
@@ -88,7 +89,7 @@ class Given:
             max_rows=self.max_rows,
             target_ms=self.target_batch_s * 1_000,
             trigger=trigger_of(name, self.trigger),
-            query_name=self.query_name,
+            query_name=checked_name(name, self.query_name),
             bad_rows=self.dead_letters,
             host=self.bind,
             advertised_host=self.advertise,
@@ -154,6 +155,7 @@ class SparkSink:
         `trigger`: None (when the batch before is done), "available_now" (end with the input), or the time between batches (seconds, a timedelta, "5 seconds").
         `dead_letters(row, error)`: gets each row that does not fit the schema; without it the first such row fails the stream.
         `fail_on_data_loss`: False skips records that retention has deleted before Spark wrote them; True fails the query.
+        `query_name`: the query's name in Spark's progress and pages. A session has one active query of a name.
         `bind`, `advertise`: the address where the rows are served, and the address by which executors reach it; loopback by default.
         `encrypt`: serve the rows over TLS, with a certificate made for this run (extra `tls`).
         Materializes: a SparkStreamQuery.

@@ -16,8 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
-
 from streamactors.kafka import ProducerSettings
 from streamactors.kafka.client.range_writer import RangeWriter
 from streamactors.kafka.producer_record import ProducerRecord
@@ -28,7 +26,6 @@ from streamactors.spark.executors.topic_end import TopicEnd, Writers
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 from tests.spark.executors._plain import read_rows, spark_end, tasks_of
 
-COUNTS = pa.schema([("p", pa.string()), ("e", pa.string()), ("n", pa.int64()), ("late", pa.int64()), ("w", pa.bool_())])
 CUTS = 4
 
 
@@ -107,7 +104,7 @@ def run(servers: str, topic: str, out: str, given: str, after: int) -> None:
         if name in done:
             continue
         outputs = tasks.program.run(what, tasks.read, tasks.states, tasks.kept)
-        list(end.counts(what, outputs, COUNTS, writers))
+        end.write(what, outputs, writers)
         perhaps()
         with open(log, "a") as file:
             file.write(f"{name}\n")

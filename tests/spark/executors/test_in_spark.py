@@ -32,10 +32,10 @@ from tests.spark.own_queries import finished
 pytestmark = pytest.mark.timeout(400)
 
 
-ROW = "part int, key string, start long, n long, ts long, offset long, seen double"
+ROW = "part int NOT NULL, key string NOT NULL, start long, n long, ts long, offset long, seen double"
 
 
-LATE = "part int, key string, start long, ts long, offset long"
+LATE = "part int NOT NULL, key string NOT NULL, start long, ts long, offset long"
 
 
 def to_row(row: Any) -> tuple[Any, ...]:

@@ -113,8 +113,14 @@ def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> No
         graph().run(SparkExecutors(spark, trigger="5 seconds"))
     with pytest.raises(BuildError, match=r"trigger .* differs from the sink's"):
         graph(trigger=3).run(SparkExecutors(spark, trigger=2))
+    with pytest.raises(BuildError, match="query_name 'b' differs from the sink's 'a'; give it once"):
+        graph(query_name="a").run(SparkExecutors(spark, query_name="b"))
     with pytest.raises(BuildError, match="max_rows"):
         SparkExecutors(spark, max_rows=0)
+    with pytest.raises(BuildError, match="query_name must be a string that is not empty, got 7"):
+        SparkExecutors(spark, query_name=7)  # type: ignore[arg-type]
+    with pytest.raises(BuildError, match="query_name must be a string that is not empty, got ''"):
+        graph(query_name="")
 
 
 @pytest.mark.timeout(600)
@@ -131,25 +137,34 @@ def test_a_graph_into_a_topic_skips_deleted_records_where_it_is_asked_to(
         rows = Source.from_iterable([ProducerRecord(topic, value) for value in values])
         rows.run_with(Producer.plain_sink(ProducerSettings(servers))).result(END_S)
 
-    def outcome(**settings: Any) -> BaseException | None:
+    def ended(**settings: Any) -> Any:
         consumer = ConsumerSettings(servers, group_id=topic, auto_offset_reset="earliest")
         source = Consumer.source(consumer, Subscriptions.topics(topic), until="end")
         end = Transactional.sink(ProducerSettings(servers, transactional_id=topic))
         graph = source.map(lambda record: ProducerRecord(out, record.value)).to_mat(end, Keep.right)
-        return graph.run(SparkExecutors(spark, checkpoint=tmp_path / "ck", **settings)).completion.exception(END_S)
+        query = graph.run(SparkExecutors(spark, checkpoint=tmp_path / "ck", **settings))
+        query.completion.exception(END_S)
+        return query
 
-    write(b"1")
-    assert outcome() is None
+    write(b"0", b"1")
+    query = ended()
+    assert query.exception() is None
+    # of a graph that ends in a topic Spark counted the tasks, and its query had no name
+    assert query.progress()["batch_rows"] == 2
+    assert query.spark_query.name == f"Transactional.sink {topic}"
     write(b"2", b"3")
     with Admin(ConsumerSettings(servers)) as admin:
-        admin.delete_records({TopicPartition(topic, 0): 2})
-    error = outcome()
+        admin.delete_records({TopicPartition(topic, 0): 3})
+    error = ended().exception()
     assert isinstance(error, RecordsGone)
     assert "fail_on_data_loss=False" in str(error)
-    assert outcome(fail_on_data_loss=False) is None
+    query = ended(fail_on_data_loss=False, query_name="the rest")
+    assert query.exception() is None
+    assert query.progress()["batch_rows"] == 1
+    assert query.spark_query.name == "the rest"
     reader = ConsumerSettings(servers, group_id=out, auto_offset_reset="earliest")
     found = Consumer.plain_source(reader, Subscriptions.topics(out), until="end").run_with(Sink.to_list()).result(END_S)
-    assert [record.value for record in found] == [b"1", b"3"]
+    assert [record.value for record in found] == [b"0", b"1", b"3"]
 
 
 def test_a_function_that_cannot_be_pickled_is_an_error_of_run_with_its_stage(

@@ -29,6 +29,11 @@ def records(**more: Any) -> Any:
     return Consumer.records(SETTINGS, TOPIC, key="string", value="json", **more)
 
 
+def of_topics(build: Any) -> Any:
+    topics = Consumer.topics(SETTINGS)
+    return topics.source(build(topics))
+
+
 async def awaited(element: Any) -> Any:
     return element
 
@@ -98,6 +103,19 @@ REFUSED = {
             .to_stream()
         ),
         r"has a max_task_idle, and a batch waits for no topic: .* leave max_task_idle out",
+    ),
+    "joined": (
+        lambda: of_topics(lambda topics: topics.stream("a").join_table(topics.table("b"), lambda a, b: (a, b))),
+        r"Consumer\.topics \(joins, tables and streams of topics: a, b\) runs in one process, .* or read each topic as a DataFrame with "
+        r"SparkSource\.frame and join the DataFrames in Spark",
+    ),
+    "joined by a foreign key": (
+        lambda: of_topics(lambda topics: topics.table("a").join_foreign_key(topics.table("b"), str, lambda a, b: a)),
+        r"Consumer\.topics \(joins, tables and streams of topics: a, b\) runs in one process",
+    ),
+    "grouped by another key": (
+        lambda: of_topics(lambda topics: topics.stream("a").group_by(str).count().to_stream()),
+        r"Consumer\.topics \(joins, tables and streams of topics: a\) runs in one process",
     ),
     "keys": (
         lambda: records().key_by(str).count(name="a").to_stream().key_by(str).count(name="b").to_stream(),
