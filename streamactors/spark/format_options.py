@@ -8,6 +8,9 @@ from typing import Final
 
 from streamactors.errors import BuildError
 
+TO_SKIP: Final = "failOnDataLoss=false"
+"""The option that skips deleted records, as errors name it."""
+
 _SPARKS: Final = frozenset({"path", "checkpointlocation", "queryname", "outputmode"})
 
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from streamactors import Keep, Sink, Source
@@ -83,11 +84,25 @@ def of_stream(spark: Any, jvm: int, folder: str) -> None:
 
 
 def afterwards(spark: Any, jvm: int, folder: str) -> None:
-    """A sink that is made when the JVM has died."""
+    """A sink, and other sessions, that are made when the JVM has died; the last one after the session was stopped."""
     gateway = spark.sparkContext._gateway
     gateway.proc.kill()
     gateway.proc.wait()
-    SparkSink.foreach_batch(spark, lambda df, epoch: None, "n long", f"{folder}/ck")
+
+    def stopped() -> None:
+        with suppress(Exception):
+            spark.stop()
+        spark_session()
+
+    for make in (
+        lambda: SparkSink.foreach_batch(spark, lambda df, epoch: None, "n long", f"{folder}/ck"),
+        spark_session,
+        stopped,
+    ):
+        try:
+            make()
+        except Exception as error:  # the test looks at it
+            print(f"{type(error).__name__}: {error}", flush=True)
 
 
 WORK: dict[str, Callable[[Any, int, str], None]] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -54,6 +55,7 @@ class Crashing:
             told = (stuck.stderr or b"").decode(errors="replace")
             pytest.fail(f"{window} {after} {victim}: it has neither died nor ended, and stands here:\n{told[-12_000:]}")
         finished = "finished" in done.stdout
+        assert done.returncode == (0 if finished else 1 if victim == "jvm" else -signal.SIGKILL), done.stderr[-3_000:]
         if not window:
             assert finished, done.stderr[-3_000:]
         return finished
@@ -78,7 +80,6 @@ class Crashing:
             return sum(client.committed([("t", i) for i in range(3)]).values())
 
 
-@pytest.mark.expects_exit_code(-9)
 @pytest.mark.timeout(1_200)
 def test_a_killed_run_goes_on_with_the_same_batch(spark: Any, tmp_path: Path) -> None:
     """Written, not in the checkpoint yet, kill -9 of all: this process, with another JVM, goes on; per key there is all of it, once."""

@@ -20,6 +20,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 from streamactors.spark import register_graph_format
 from streamactors.spark.graph_format.reading import graph_options, parcel_of
+from streamactors.spark.shipping.parcel import unpack
 from streamactors.spark.sink.batch_size import MAX_ROWS
 from tests.spark.own_queries import finished
 
@@ -145,4 +146,5 @@ def test_the_options_mean_what_the_parameters_of_frame_mean() -> None:
 
 
 def test_a_function_that_returns_a_source(folder: Path) -> None:
-    assert parcel_of({"source": f"{folder}/fruit_streams.py:made"}, SCHEMA, ())
+    parcel = parcel_of({"source": f"{folder}/fruit_streams.py:made"}, SCHEMA, ())
+    assert unpack(parcel)._plans.to_skip == "failOnDataLoss=false"  # not as SparkSource.frame has it

@@ -12,6 +12,7 @@ from streamactors.broker import Cluster
 from streamactors.errors import BuildError
 from streamactors.kafka import Admin, ConsumerSettings, TopicPartition
 from streamactors.kafka.errors import RecordsGone, TopicNotFound
+from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.kafka_format import reading
 
 DELETED, END = 2, 10
@@ -109,3 +110,18 @@ def test_a_stream_that_would_begin_beyond_the_end_names_the_option(cluster: Clus
     )
     with pytest.raises(RecordsGone, match="option startingOffsets has 999 for t-1, which ends at 10"):
         planner.initial()
+
+
+def test_a_stream_and_its_tasks_name_the_option_of_the_format_where_records_are_gone(cluster: Cluster) -> None:
+    """They advised fail_on_data_loss=False, which the format does not have."""
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "assign": json.dumps({"t": [0]})}
+    planner = reading.planner_of(options)
+    start = {**planner.initial(), name_of(TopicPartition("t", 0)): 0}
+    with pytest.raises(
+        RecordsGone, match=r"retention has passed the checkpoint: .*; failOnDataLoss=false goes on behind them"
+    ):
+        planner.latest(start)
+    with pytest.raises(
+        RecordsGone, match=r"t-0: the records from 0 on are not there any more .*; failOnDataLoss=false goes on"
+    ):
+        list(reading.rows_of(options, ("t", 0, 0, END)))

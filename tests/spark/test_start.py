@@ -248,7 +248,6 @@ def test_a_worker_without_pyarrow_is_named_at_the_first_failure(tmp_path: Path, 
     assert runner.ends == [None]
 
 
-@pytest.mark.expects_exit_code(255)
 def test_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
     python = str(tmp_path / "python")
     runner = Runner([failure(f'Cannot run program "{python}"')], python=python)

@@ -45,7 +45,8 @@ class ExitCodes:
 
         def noted(process: Any, *arguments: Any, **named: Any) -> None:
             ended(process, *arguments, **named)
-            self._has_ended(process)
+            if sys._getframe(1).f_code.co_name != "_execute_child":  # no program was started, and Popen raises that
+                self._has_ended(process)
 
         def kills(send: Callable[[int, int], None]) -> Callable[[int, int], None]:
             @wraps(send)

@@ -21,15 +21,20 @@ SILENCE_S: Final = 60.0
 """A range exists when it is asked for. A broker that sends nothing of it for so long will not."""
 
 
+TO_SKIP: Final = "fail_on_data_loss=False"
+"""The setting that skips deleted records, as Python's callers write it."""
+
+
 class _Client(NamedTuple):
     connection: Connection
     consumer: Any
 
 
 class RangeReader:
-    """See the module. `skip_lost`: records that retention has deleted are skipped, not an error."""
+    """See the module. `skip_lost`: records that retention has deleted are skipped, not an error. `to_skip`: how the user asks for that."""
 
-    def __init__(self, settings: ConsumerSettings, *, skip_lost: bool = False) -> None:
+    def __init__(self, settings: ConsumerSettings, *, skip_lost: bool = False, to_skip: str = TO_SKIP) -> None:
+        self._to_skip = to_skip
         self._servers = settings.bootstrap_servers
         reading = settings.with_auto_offset_reset("earliest" if skip_lost else "error")
         properties = {**reading.client_properties(), **PREFETCH, **settings.properties}
@@ -103,7 +108,7 @@ class RangeReader:
             elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE):
                 raise RecordsGone(
                     f"{key}: the records from {position} on are not there any more (retention has deleted them, or the topic was made "
-                    "anew); fail_on_data_loss=False goes on behind them"
+                    f"anew); {self._to_skip} goes on behind them"
                 )
             elif not error.retriable() or error.fatal():
                 raise ConsumerFailed(f"{key}: {error.str()} ({error.name()})")

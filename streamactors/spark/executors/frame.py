@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from streamactors.dsl.source import Source
 from streamactors.errors import BuildError
+from streamactors.kafka.client.ranges import TO_SKIP
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.runner import named, plans_of, registered
@@ -31,8 +32,12 @@ def frame_of(spark: Any, source: Any, schema: Any, max_rows: int, fail_on_data_l
     return spark.readStream.format(registered(spark, parcel)).schema(rows.spark).load()
 
 
-def frame_parcel(source: Source[Any, Any], rows: RowSchema, who: str, max_rows: int, fail_on_data_loss: bool) -> bytes:
-    """Return the parcel of a query that reads a source with its steps. Asks the broker where it begins."""
+def frame_parcel(
+    source: Source[Any, Any], rows: RowSchema, who: str, max_rows: int, fail_on_data_loss: bool, to_skip: str = TO_SKIP
+) -> bytes:
+    """Return the parcel of a query that reads a source with its steps. Asks the broker where it begins.
+
+    `to_skip`: how the user turns `fail_on_data_loss` off."""
     plan, program, links = translate_source(source.module, who)
     positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
     first = dict(sorted(named(positions.initial()).items()))
@@ -43,6 +48,7 @@ def frame_parcel(source: Source[Any, Any], rows: RowSchema, who: str, max_rows: 
         max_rows=max_rows,
         target_ms=TARGET_BATCH_S * 1_000,
         skip_lost=not fail_on_data_loss,
+        to_skip=to_skip,
         source=SourceIdentity(positions.label, positions.identity()),
     )
     return pack(ShippedQuery(plans, program, rows.arrow), who, links)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
+from streamactors.kafka.client.ranges import TO_SKIP
 from streamactors.kafka.errors import KafkaError, RecordsGone
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import ManualSubscription, Subscription
@@ -50,6 +51,8 @@ class Plans:
     max_rows: int
     target_ms: float
     skip_lost: bool
+    to_skip: str = field(default=TO_SKIP, kw_only=True)
+    """How the user asks for `skip_lost`."""
     topics: tuple[str, ...] = field(default=())
     drain_file: str = ""
     """While this file of the driver's host exists, no further batch begins."""
@@ -170,7 +173,7 @@ class Planner:
         if gone and not self._plans.skip_lost:
             raise RecordsGone(
                 f"retention has passed the checkpoint: {', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not there any more; "
-                "fail_on_data_loss=False goes on behind them"
+                f"{self._plans.to_skip} goes on behind them"
             )
 
     def _check_source(self, offsets: Offsets) -> None:

@@ -93,10 +93,10 @@ class ShippedQuery:
     @property
     def _reader(self) -> RangeReader:
         plans = self._plans
-        name = repr((sorted(plans.settings.client_properties().items(), key=str), plans.skip_lost))
+        name = repr((sorted(plans.settings.client_properties().items(), key=str), plans.skip_lost, plans.to_skip))
         found = _readers.get(name)
         if found is None:
-            found = _readers[name] = RangeReader(plans.settings, skip_lost=plans.skip_lost)
+            found = _readers[name] = RangeReader(plans.settings, skip_lost=plans.skip_lost, to_skip=plans.to_skip)
         return found
 
 

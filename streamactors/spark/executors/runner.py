@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS
+from streamactors.kafka.client.ranges import TO_SKIP
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.messages import Commits, TakeSnapshot
@@ -351,6 +352,7 @@ def plans_of(
     max_rows: int,
     target_ms: float,
     skip_lost: bool,
+    to_skip: str = TO_SKIP,
     drain_file: str = "",
     note: str = "",
     source: SourceIdentity | None = None,
@@ -369,6 +371,7 @@ def plans_of(
         max_rows=max_rows,
         target_ms=target_ms,
         skip_lost=skip_lost,
+        to_skip=to_skip,
         drain_file=drain_file,
         note=note,
         source=source,

@@ -15,7 +15,7 @@ from streamactors.dsl.named import GraphNotFound, load_named
 from streamactors.dsl.source import Source
 from streamactors.errors import BuildError
 from streamactors.spark.executors.frame import frame_parcel
-from streamactors.spark.format_options import check_names, flag, number
+from streamactors.spark.format_options import TO_SKIP, check_names, flag, number
 from streamactors.spark.schema import source_schema
 from streamactors.spark.sink.batch_size import MAX_ROWS
 
@@ -57,5 +57,5 @@ def parcel_of(options: Mapping[str, str], schema: Any, paths: Iterable[str]) -> 
             "without its sink: Spark's query is the sink"
         )
     return frame_parcel(
-        found, source_schema(schema), f"{FORMAT}, {wanted.source}", wanted.max_rows, wanted.fail_on_data_loss
+        found, source_schema(schema), f"{FORMAT}, {wanted.source}", wanted.max_rows, wanted.fail_on_data_loss, TO_SKIP
     )

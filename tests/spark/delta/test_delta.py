@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import urllib.parse
 from collections import Counter
@@ -72,6 +73,7 @@ def run(cluster: Cluster, folder: Path, where: str, window: str = "", after: int
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, env=_environment.environment())
     finished = "finished" in done.stdout
     assert finished == (not window), done.stderr[-3_000:]
+    assert done.returncode == (0 if finished else -signal.SIGKILL), done.stderr[-3_000:]
     return finished
 
 
