@@ -84,7 +84,8 @@ def test_a_cluster_with_features_that_we_lack_is_left_alone_and_the_error_names_
         with (
             pytest.raises(
                 BrokerStartError,
-                match=r"group\.version=1, transaction\.version=2; format the cluster",
+                match=r"group\.version=1, transaction\.version=2; format its controllers with --release-version 4\.1 "
+                r"--feature group\.version=0 --feature transaction\.version=0$",
             ),
             MemberNode(tmp_path / "m", 2, CLUSTER_ID, node.port),
         ):
@@ -117,7 +118,7 @@ def test_a_controller_that_dies_and_comes_back_finds_the_broker_again(tmp_path: 
         node.kill()
 
 
-def test_logs_that_the_cluster_does_not_know_are_removed_at_the_start(quorum: ApacheNode, tmp_path: Path) -> None:
+def test_logs_that_the_cluster_does_not_know_are_set_aside_at_the_start(quorum: ApacheNode, tmp_path: Path) -> None:
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         log = node.runtime.logs.create("gone", 0, uuid.uuid4(), LogConfig())
         log.append_as_leader(memoryview(build_batch([NewRecord(None, b"v", 1)])), 0, 1)
@@ -126,3 +127,4 @@ def test_logs_that_the_cluster_does_not_know_are_removed_at_the_start(quorum: Ap
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         assert node.runtime.logs.get("gone", 0) is None
         assert not (tmp_path / "gone-0").exists()
+        assert len(list(tmp_path.glob("gone-0.*-stray"))) == 1
