@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+JVM_GONE = "Spark's JVM has gone away, and PySpark cannot start another in this process; start the program again"
 PROGRAM = Path(__file__).with_name("_lost_jvm.py")
 RUN_S = 400.0
 pytestmark = pytest.mark.timeout(600)
@@ -26,16 +27,15 @@ def error_of(kind: str, folder: Path) -> str:
 def test_a_query_whose_jvm_dies_fails_with_the_way_out(tmp_path: Path, kind: str) -> None:
     """The function's call to Spark failed first, and its Py4JNetworkError was the query's error."""
     told = error_of(kind, tmp_path)
-    assert told == "SparkQueryFailed: Spark's JVM has gone away; run the graph again, it goes on at the checkpoint"
+    assert told == f"SparkQueryFailed: {JVM_GONE}; its graph continues from the checkpoint"
 
 
 @pytest.mark.parametrize("kind", ["of", "of_stream"])
 def test_a_stream_of_rows_whose_jvm_dies_fails_with_a_sentence(tmp_path: Path, kind: str) -> None:
-    assert error_of(kind, tmp_path).startswith("SparkQueryFailed: Spark's JVM has gone away; run the ")
+    assert error_of(kind, tmp_path).startswith(f"SparkQueryFailed: {JVM_GONE}")
 
 
 def test_a_sink_or_a_session_that_is_made_when_the_jvm_has_died_is_refused_with_the_way_out(tmp_path: Path) -> None:
     """Py4J's own errors came from another session, stopped or not."""
     told = error_of("afterwards", tmp_path).splitlines()
-    gone = "Spark's JVM has gone away, and PySpark cannot start another in this process; start the program again"
-    assert told == [f"SparkSetupError: {gone}"] * 3
+    assert told == [f"SparkSetupError: {JVM_GONE}"] * 3

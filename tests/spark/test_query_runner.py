@@ -233,7 +233,7 @@ def _wrapped(cause: Exception) -> Exception:
 def test_a_jvm_that_dies_while_the_function_calls_it_is_the_outcome(rig: Rig, error: Exception) -> None:
     outcome = _outcome_of_a_function_that_raises(rig, error, jvm_gone=True)
     assert type(outcome) is SparkQueryFailed
-    assert str(outcome).startswith("Spark's JVM has gone away; run the graph again")
+    assert str(outcome).endswith("start the program again; its graph continues from the checkpoint")
     assert outcome.__cause__ is error
 
 

@@ -79,8 +79,8 @@ _ONLY_IN_PYTHON: Final = (
     "abs bytes ceil complex contains divmod float floor floordiv hash index int invert iter len lshift matmul pos pow rdivmod rfloordiv "
     "rlshift rmatmul round rpow rrshift rshift rxor trunc xor"
 )
-"""Without these methods Python would say something about an object of this module. __getitem__ is not among them: with it, "%" would take
-the value for a mapping, and leave it out in silence."""
+"""For a method that is missing, Python's own error would name the class Symbol, which users do not know. __getitem__ is not in the list: with it,
+"%" would take the value for a mapping and drop it in silence."""
 
 
 def _symbol(value: Any) -> Symbol:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyspark
 
 from streamactors.spark.errors import SparkQueryFailed, SparkSetupError
-from streamactors.spark.session.session import is_lost
+from streamactors.spark.session.session import JVM_GONE, is_lost
 
 
 def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
@@ -43,5 +43,5 @@ def record_batches(frame: Any) -> Iterator[pa.RecordBatch]:
             yield pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
     except Exception as error:
         if is_lost(error, session):
-            raise SparkQueryFailed("Spark's JVM has gone away; run the program again") from error
+            raise SparkQueryFailed(JVM_GONE) from error
         raise

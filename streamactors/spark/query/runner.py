@@ -19,7 +19,7 @@ from streamactors.spark.errors import SparkQueryFailed, SparkSetupError
 from streamactors.spark.files import said_by_java
 from streamactors.spark.query.query_name import QueryName
 from streamactors.spark.session.python import lacks
-from streamactors.spark.session.session import is_lost, is_stopped
+from streamactors.spark.session.session import JVM_GONE, is_lost, is_stopped
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -38,7 +38,7 @@ LOOK_S: Final = 0.005
 """Between two triggers without records Spark rests for 10 ms."""
 
 _SESSION_STOPPED: Final = "the Spark session was stopped while the query ran; run the graph again with another session: it continues from the checkpoint"
-_JVM_GONE: Final = "Spark's JVM has gone away; run the graph again, it goes on at the checkpoint"
+_JVM_GONE: Final = f"{JVM_GONE}; its graph continues from the checkpoint"
 SESSION_LOOK_S: Final = 1
 """A query asks so often whether its session has been stopped."""
 
