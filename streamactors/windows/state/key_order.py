@@ -105,8 +105,8 @@ def number_runs(first: float | None, last: float | None) -> list[Run]:
     for begin, end in ((max(low, _FIRST), min(high, -1)), (max(low, 0), min(high, _LAST))):
         if begin <= end:
             runs.append(Run(_INT64.pack(begin), _INT64.pack(end), False, int))
-    bottom = -math.inf if first is None else float(max(first, -math.inf))
-    top = math.inf if last is None or last != last else float(last)
+    bottom = -math.inf if first is None else _float_at(first, math.inf)
+    top = math.inf if last is None or last != last else _float_at(last, -math.inf)
     if bottom <= top:
         if bottom <= 0:
             runs.append(Run(_FLOAT64.pack(min(top, -0.0) or -0.0), _FLOAT64.pack(bottom or -0.0), True, float))
@@ -120,9 +120,19 @@ def number_runs(first: float | None, last: float | None) -> list[Run]:
 def _whole(bound: float | None, rounded: Callable[[float], int], none: int) -> int:
     if bound is None or bound != bound:
         return none
-    if math.isinf(bound):
+    if bound in (math.inf, -math.inf):
         return _FIRST - 1 if bound < 0 else _LAST + 1
     return rounded(bound)
+
+
+def _float_at(bound: float, toward: float) -> float:
+    """Return the float that is nearest to a bound, on its side `toward`: not every int has an equal float."""
+    try:
+        nearest = float(bound)
+    except OverflowError:
+        nearest = math.inf if bound > 0 else -math.inf
+    beyond = nearest < bound if toward > 0 else nearest > bound
+    return math.nextafter(nearest, toward) if beyond else nearest
 
 
 _NANS: Final = Run(b"\x7f\xf0" + b"\x00" * 5 + b"\x01", b"\x7f" + b"\xff" * 7, False, float)

@@ -74,6 +74,18 @@ def test_nan_is_the_last_number_and_lies_between_itself_and_no_bound(tmp_path: P
         assert repr([key for key, _ in each.store.range(nan)]) == "[nan]"
 
 
+def test_a_bound_that_no_float_equals_is_exact(tmp_path: Path, memory: Memory) -> None:
+    """The bound became the nearest float: a range from 2**53 + 1 had the key 2.0**53, and a bound beyond all floats raised OverflowError."""
+    near, far = 2**53 + 1, 10**400
+    for each in both(KeyValueStore("s"), tmp_path, memory):
+        for key in (2.0**53, near, 2.0**53 + 2, -(2.0**53), -(2.0**53) - 2, float("inf"), float("-inf")):
+            each.store.put(key, 1)
+        numbers = [key for key, _ in each.store.items()]
+        for first in (near, -near, far, -far):
+            assert [key for key, _ in each.store.range(first)] == [key for key in numbers if key >= first]
+            assert [key for key, _ in each.store.range(None, first)] == [key for key in numbers if key <= first]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     history=steps(
