@@ -3,7 +3,7 @@
 Kafka Streams keeps bytes, so a function may change what it gets, and no store changes with it. Here a store keeps objects. Two rules give the same
 results, with restarts and without:
 
-* A store keeps an object that nobody else has: it copies what it is given. A key is copied once, when its entry is made.
+* A store owns the objects that it keeps: it copies what it is given. A key is copied once, when its entry is made.
 * What a store has stays its own: a reader gets a copy. An object that leaves the store (replaced, removed) needs none.
 
 A function that gets the key of a table's update gets a copy, too: the update also has the bytes of the key, and both must stay equal.

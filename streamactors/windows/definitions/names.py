@@ -18,7 +18,7 @@ _ALLOWED: Final = "which takes the letters a to z and A to Z, digits, '.', '_' a
 def checked_name(where: str, name: object) -> str:
     """Return the name of a step or a store. Raises BuildError for what cannot be part of a topic's name."""
     if not isinstance(name, str) or not name:
-        raise BuildError(f"{where}: name is {name!r}; give a text that is not empty")
+        raise BuildError(f"{where}: name is {name!r}; give a string that is not empty")
     if found := _OTHER.search(name):
         raise BuildError(
             f"{where}: the name {name!r} has {found[0]!r}, and it becomes part of the name of a topic, {_ALLOWED}; "

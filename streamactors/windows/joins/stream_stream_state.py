@@ -53,8 +53,8 @@ class SideRows:
         self._log = StoreLog(store, node, shape, env.track_changes)
         env.expires(self._log, retention_ms)
         self._sequence = 0
-        self._held = 0  # rows at `_held_at`; of rows on disk, those since the restart
-        self._held_at = 0  # the sequence then: each row that is put moves it by one
+        self._held = 0  # number of rows at `_held_at`; on disk without those from before the restart
+        self._held_at = 0  # the sequence at the last count; each row that is put increases it by one
         self._gauge = Gauge(
             f"{store}: rows that wait for the other side",
             unit="rows",
@@ -69,7 +69,7 @@ class SideRows:
         return self._rows.between(ident, max(first_ms, self.newest - self.retention_ms + 1), last_ms)
 
     def put(self, ident: Ident, key: Any, time: int, value: Any) -> None:
-        """Keep a row, whose value nobody else has."""
+        """Keep a row. The store owns `value` from now on."""
         row = StoredRow(snapshot(key), time, self._sequence, value)
         self._sequence = (self._sequence + 1) % _SEQUENCES
         if time > self.newest:
@@ -165,14 +165,14 @@ class WaitingRows:
         self.store: str | None = store
         self._entries = stores.ordered(store, WAITING_FORM)
         self._log = StoreLog(store, node, shape, env.track_changes)
-        self._count = 0  # entries; of those on disk, the ones since the restart
+        self._count = 0  # number of entries; on disk without those from before the restart
         self._gauge = Gauge(
             f"{store}: keys and times without a match", unit="entries", bounded_by="windows and grace of the join"
         )
         self.first_time = NEVER
 
     def put(self, ident: Ident, key: Any, time: int, side: bytes, value: Any) -> None:
-        """Add a row, whose value nobody else has."""
+        """Add a row. The store owns `value` from now on."""
         where = _where(ident, time, side)
         entry = self._entries.get(where)
         if entry is None:

@@ -86,7 +86,7 @@ class GracefulTableJoin(StreamTableJoin):
         self._sequence = 0
         self._first_time = END_OF_TIME  # no row is held with a smaller time
         self._held = stores.ordered(store, HELD_FORM)
-        self._count = 0  # rows held; of a table on disk, those since the restart
+        self._count = 0  # number of rows held; on disk without those from before the restart
         self._gauge = Gauge(
             f"{node}: rows that wait for the table", unit="rows", bounded_by=f"the grace of {grace_ms} ms"
         )

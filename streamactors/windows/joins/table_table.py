@@ -45,7 +45,7 @@ class TableJoin:
 class TableJoinSide(Operator):
     """One side. `other`: the table of the other side. `skips_stale`: this side is versioned, and only its newest versions join.
     `diamond`: both tables derive from one table. Then the other side may have changed with the same row, so this side does not know whether
-    there was a result before; it forwards also what is no result, and TableJoinResult decides."""
+    there was a result before. It forwards deletions in any case, and TableJoinResult drops those of results that are not there."""
 
     def __init__(
         self,

@@ -4,13 +4,12 @@ Owner: the island. The tasks hold the rules of windows; this file handles demand
 inlet is held meanwhile, so elements, marks and completion keep their order. A position mark passes at once, unless the source keeps a
 changelog: then the keeper decides which marks pass (`keeper.py`). The results of windows that close by silence, or by the end of an input,
 leave the stage before the signal of that silence or end. If a task reads several topics, rows first wait for their turn (`turns.py`). The wall clock
-and the silence of a stream without partitions are in `timers.py`. The file has over 400 lines because rows, demand and marks act on the same
-queue of results."""
+and the silence of a stream without partitions are in `timers.py`; what readers from outside see is in `readable_logic.py`."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,6 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.island.run import Run
-from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import (
     Assigned,
     EndOfInput,
@@ -44,11 +42,11 @@ from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.stage.inputs import Inputs
 from streamactors.windows.stage.keeper import Keeper
 from streamactors.windows.stage.partition_tasks import PartitionTasks
+from streamactors.windows.stage.readable_logic import ReadableLogic
 from streamactors.windows.stage.store_reads import StageReads, stores_of
 from streamactors.windows.stage.timers import StageTimers
 from streamactors.windows.stage.turns import Turns
-from streamactors.windows.state.changelogs import StandbyCopy, changelogs_of
-from streamactors.windows.state.serdes import Serdes
+from streamactors.windows.state.changelogs import changelogs_of
 
 log: Final = logging.getLogger(__name__)
 
@@ -57,7 +55,7 @@ END_FIRST_MS: Final = 1_000.0
 """How long the stage waits for its last entries before it completes its outlets without them. So the state is usually written when the sinks end."""
 
 
-class WindowLogic(Logic):
+class WindowLogic(ReadableLogic):
     """Runs the tasks."""
 
     def __init__(self, factory: TaskFactory) -> None:
@@ -343,37 +341,6 @@ class WindowLogic(Logic):
     def failed(self, error: BaseException) -> None:
         """The stage fails with this error when the results before it are out."""
         self._failure = error
-
-    # ── readers from outside ──────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def serdes(self) -> Serdes:
-        """The bytes of the keys."""
-        return self.factory.serdes
-
-    @property
-    def readable_tasks(self) -> list[Any]:
-        """The tasks of the partitions that are assigned now."""
-        return list(self.tasks.tasks.values())
-
-    @property
-    def restoring(self) -> int:
-        """Number of partitions whose state is being restored."""
-        return 0 if self._keeper is None else self._keeper.restoring
-
-    def when_committed(self, read: Callable[[], Callable[[], None]]) -> None:
-        """See Keeper; the call happens at once if no state is kept."""
-        if self._keeper is None:
-            read()()
-        else:
-            self._keeper.when_committed(read)
-
-    def read_copies(self, read: Callable[[Sequence[StandbyCopy] | None], None]) -> None:
-        """Call `read` with the standby copies of other instances' tasks, None if there are none; any thread."""
-        if self._keeper is None:
-            read(None)
-        else:
-            self._keeper.read_copies(read)
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 

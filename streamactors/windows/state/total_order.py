@@ -31,7 +31,7 @@ _ORDERED: Final = frozenset({int, str, bytes, bool})
 
 
 def rank(value: Any) -> Any:
-    """Return what stands for a value in comparisons: the value itself, unless NaN is part of it."""
+    """Return the object by which a value is compared: the value itself, unless NaN is part of it."""
     kind = type(value)
     if kind in _ORDERED:
         return value

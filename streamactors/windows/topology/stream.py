@@ -1,12 +1,11 @@
 """The fluent API of a stream in a topology: map, filter, merge, select_key, group_by_key, joins, to_table, to.
 
-Every call adds a node to the topology and returns what lies behind it. A stream whose key may have changed passes through a
-repartition topic at the next step that needs equal keys together; several changes cost one topic. The file has over 400 lines because
-every step of a stream is a method of one class, with its documentation."""
+Every call adds a node to the topology and returns the stream of its results. A stream whose key may have changed passes through a
+repartition topic at the next step that needs equal keys together; several changes cost one topic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from streamactors.engine.ways_out import WaysOut
@@ -14,8 +13,6 @@ from streamactors.errors import BuildError
 from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.join_windows import JoinWindows
-from streamactors.windows.processors.definitions import Processor, keyed_definition, processor_definition
-from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.record import Record
 from streamactors.windows.topology.joining import (
     RUNS,
@@ -32,16 +29,16 @@ from streamactors.windows.topology.joining import (
 )
 from streamactors.windows.topology.model import Node, Topology
 from streamactors.windows.topology.nodes.join_nodes import StreamTableNode
-from streamactors.windows.topology.nodes.processor_nodes import ProcessorNode
 from streamactors.windows.topology.nodes.record_nodes import AsRecordsNode, MergeNode, RecordNode, SinkNode
 from streamactors.windows.topology.nodes.table_nodes import table_source
+from streamactors.windows.topology.processing import ProcessSteps
 
 if TYPE_CHECKING:
     from streamactors.windows.topology.grouped import GroupedStream
     from streamactors.windows.topology.table import GlobalTable, TopologyTable
 
 
-class TopologyStream(WaysOut):
+class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
     """A stream of Records in a topology. Functions see every row, also rows whose key or value is None."""
 
     _ways_out = dict.fromkeys(
@@ -317,67 +314,6 @@ class TopologyStream(WaysOut):
         node = join_streams(topology, base, left.node, right.node, fn, windows, how, kafka=kafka)
         return TopologyStream(topology, node)
 
-    def process(
-        self,
-        make: Callable[[], Processor],
-        *,
-        stores: Sequence[StoreDefinition | str] = (),
-        name: str | None = None,
-        semantics: Semantics | None = None,
-    ) -> TopologyStream:
-        """Every record goes to a Processor, one at a time; the stream of what it forwards.
-
-        `make`: the class, or a function that returns a processor; each task has its own. `stores`: definitions, and names of stores and
-        tables of other steps. The key may change."""
-        return self._process("process", make, stores, name, semantics, keeps_key=False)
-
-    def process_values(
-        self,
-        make: Callable[[], Processor],
-        *,
-        stores: Sequence[StoreDefinition | str] = (),
-        name: str | None = None,
-        semantics: Semantics | None = None,
-    ) -> TopologyStream:
-        """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned behind it."""
-        return self._process("process_values", make, stores, name, semantics, keeps_key=True)
-
-    def keyed(
-        self,
-        fn: Callable[[Any, Record], tuple[Any, Iterable[Any]]],
-        *,
-        initial: Any = None,
-        ttl: Duration | None = None,
-        name: str | None = None,
-    ) -> TopologyStream:
-        """`fn(state, record)` returns (state, results) for each record; each key has a state of its own, which lasts.
-
-        `initial`: the first state of a key, or a function that returns it. A state of None deletes. A state that was not written for `ttl`
-        of stream time is forgotten. A result that is no Record gets key, time and context of the record. Records whose key is None are
-        dropped and counted."""
-        node_name = self.topology.named(name, "keyed")
-        definition = keyed_definition(node_name, node_name, fn, initial, ttl)
-        stream = self._as_records().ready_for(node_name, needs_key=True)
-        node = self.topology.add(ProcessorNode(definition, self.topology), stream.node)
-        return TopologyStream(self.topology, node, key_changed=True)
-
-    def _process(
-        self,
-        where: str,
-        make: object,
-        stores: Sequence[StoreDefinition | str],
-        name: str | None,
-        semantics: Semantics | None,
-        *,
-        keeps_key: bool,
-    ) -> TopologyStream:
-        node_name = self.topology.named(name, where.replace("_", "-"))
-        kind = "kafka" if self.topology.is_kafka(where, semantics) else "strict"
-        definition = processor_definition(where, node_name, make, stores, keeps_key=keeps_key, semantics=kind)
-        stream = self._as_records()
-        node = self.topology.add(ProcessorNode(definition, self.topology), stream.node)
-        return TopologyStream(self.topology, node, key_changed=stream.key_changed or not keeps_key)
-
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def to(self, topic: str, *, key: Any = None, value: Any = None) -> None:
@@ -423,6 +359,9 @@ class TopologyStream(WaysOut):
         node = self.topology.add(RecordNode(self.topology.named(name, kind), kind, fn), self.node)
         keeps_windows = self._windowed and not changes_key
         return TopologyStream(self.topology, node, key_changed=self.key_changed or changes_key, windowed=keeps_windows)
+
+    def _results_of(self, node: Node, *, key_changed: bool) -> TopologyStream:
+        return TopologyStream(self.topology, node, key_changed=key_changed)
 
     def _as_records(self) -> TopologyStream:
         if not self._windowed:
