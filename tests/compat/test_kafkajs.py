@@ -34,7 +34,7 @@ def told() -> dict[str, str]:
         )
         if ran.returncode != 0:
             pytest.skip(f"kafkajs {VERSION} cannot be downloaded: {ran.stderr.strip()[-200:]}")
-    with Cluster(process=True, advertise="127.0.0.1:0") as cluster:
+    with Cluster(process=True, listen="127.0.0.1:0") as cluster:
         ran = run(
             [node, PROGRAM, cluster.bootstrap_servers],
             folder=folder,

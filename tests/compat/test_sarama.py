@@ -59,7 +59,7 @@ def run_at(bootstrap_servers: str, names: Sequence[str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, str]:
-    with Cluster(process=True, config=SETTINGS, advertise="127.0.0.1:0") as cluster:
+    with Cluster(process=True, config=SETTINGS, listen="127.0.0.1:0") as cluster:
         return run_at(cluster.bootstrap_servers, allowed("sarama"))
 
 

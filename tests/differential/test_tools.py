@@ -125,7 +125,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]
         theirs = play(kafka.address)
     finally:
         kafka.stop()
-    with Cluster(process=True, advertise="127.0.0.1:0") as cluster:
+    with Cluster(process=True, listen="127.0.0.1:0") as cluster:
         ours = play(cluster.bootstrap_servers)
     return {name: (theirs[name], ours[name]) for name in theirs}
 

@@ -82,8 +82,11 @@ def _print_offsets(admin: Admin, group: Group) -> None:
     rows: list[tuple[object, ...]] = []
     for lag in lag_of(admin, group):
         owner = owners.get((lag.topic, lag.partition))
+        if lag.committed is None and owner is None:
+            continue  # Apache Kafka's script lists what is committed or owned, and knows no lag without a commit
         member = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
-        rows.append((group.group, lag.topic, lag.partition, lag.committed, lag.end, lag.lag, *member))
+        left = None if lag.committed is None else lag.lag
+        rows.append((group.group, lag.topic, lag.partition, lag.committed, lag.end, left, *member))
     if rows:
         header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
         _print_columns(header, (_GROUP_WIDTH, 15, 10, 15, 15, 15, 15, 15, 0), rows)
