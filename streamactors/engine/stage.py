@@ -88,6 +88,10 @@ class GraphStage:
     """True for a stage that passes marks and puts marks of its own (`OwnResults`) behind results that stem from no element."""
     owns_positions: str = ""
     """The name, for errors, of the owner of positions that this stage stands for; empty: none. A source has at most one owner in a run."""
+    restores_state: bool = False
+    """True for a stage that remembers earlier elements in a state that the next run restores as of the positions where it begins."""
+    restarts: tuple[Any, ...] = ()
+    """Of a stage that commits: the back-off of the run's restarts (RestartSettings), None where it must not restart (restarted_run.py)."""
     steps: Handling | None = None
     """How the operators that were fused into a source handle marks; None: there are none (engine/fusing/chains.py)."""
     hands_out: bool = False
@@ -135,6 +139,13 @@ class GraphStage:
     def marks_reach(self, inlet: int, outlet: int) -> bool:
         """True when marks of an inlet reach an outlet (a wire tap's branch carries none)."""
         return True
+
+    @property
+    def remembers(self) -> bool:
+        """True if what leaves the stage, or the operators fused into it, depends on earlier elements."""
+        if self.steps is not None and self.steps.remembers:
+            return True
+        return bool(self.shape.inlets) and bool(self.shape.outlets) and self.handling.remembers
 
     def known_as(self, run: Any) -> tuple[Any, Any] | None:
         """Return (source, partition) when another source of `run` has emitted this source as an element: its marks bear that source's

@@ -14,6 +14,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.clock import Timeout, timeout_s
 from streamactors.engine.island.run import Run
 from streamactors.errors import BuildError
+from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
 from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
@@ -41,6 +42,8 @@ class Control:
         """For the graph of a topology (`topics.graph()`): done when everything is written; fails with the graph's error. None for other graphs."""
         self.graph = self.group = ""
         """The name of the graph, or of the source, and the consumer group; known when the source runs."""
+        self.restarts = 0
+        """Number of earlier runs of the stream, which were aborted and restarted."""
         self.run: Callable[[], Run | None] | None = None
         """Returns the run while there is one; known when the run is built."""
         self.look: Callable[[], dict[str, Any]] | None = None
@@ -148,6 +151,10 @@ class Control:
         """Return the counts of the snapshot."""
         return {name: value for name, value in self.snapshot().items() if name != "partitions"}
 
+    def follower(self, stopped: Callable[[], object]) -> ControlFollower:
+        """Return what stands for this control while its run is restarted; `stopped()` is called when the user stops it."""
+        return ControlFollower(FollowingControl(stopped))
+
     def _send(self, message: Any) -> None:
         with self._lock:
             tell = self._tell
@@ -155,6 +162,122 @@ class Control:
                 self._early.append(message)
         if tell is not None:
             tell(message)
+
+
+class FollowingControl(Control):
+    """One control for a source that runs again and again: it passes everything on to the control of the last instance."""
+
+    def __init__(self, stopped: Callable[[], object] = lambda: None) -> None:
+        super().__init__()
+        self._when_stopped = stopped
+        self._current: Control | None = None
+        self._paused: dict[TopicPartition, None] = {}
+        self._stopped = False
+        self._stops_at_end = False
+        self._started = 0
+
+    def _take_over(self, control: Control) -> Control:
+        with self._lock:
+            control.restarts = self._started
+            self._current = control
+            self._started += 1
+            paused, stopped, at_end = tuple(self._paused), self._stopped, self._stops_at_end
+        self.run = control.run
+        if paused:
+            control.pause(*paused)
+        if stopped:
+            self._stop(control)
+        elif at_end:
+            control.stop_at_end()
+        return control
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            current = self._current
+        self._when_stopped()
+        if current is None:
+            self.is_shutdown.try_complete(None)
+        else:
+            self._stop(current)
+
+    def _stop(self, control: Control) -> None:
+        control.is_draining = self.is_draining
+        control.stop()
+        control.is_shutdown.add_done_callback(self._closed)
+
+    def _closed(self, future: Future[None]) -> None:
+        error = future.exception()
+        if error is None:
+            self.is_shutdown.try_complete(None)
+        else:
+            self.is_shutdown.try_fail(error)
+
+    def stop_at_end(self) -> None:
+        with self._lock:
+            self._stops_at_end = True
+            current = self._current
+        if current is not None:
+            current.stop_at_end()
+
+    def store(self, name: str) -> QueryableStore:
+        if self._current is None:
+            return super().store(name)
+        return self._current.store(name)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        with self._lock:
+            self._paused.update((TopicPartition(*partition), None) for partition in partitions)
+            current = self._current
+        if current is not None:
+            current.pause(*partitions)
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._paused.pop(TopicPartition(*partition), None)
+            current = self._current
+        if current is not None:
+            current.resume(*partitions)
+
+    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+        """Return the snapshot of the running instance, and the number of `restarts`; `timeout` in seconds, or as a timedelta or a string."""
+        with self._lock:
+            current, started = self._current, self._started
+        found = snapshot_without_consumer() if current is None else current.snapshot(timeout)
+        return {**found, "restarts": max(0, started - 1)}
+
+
+class ControlFollower:
+    """Has a FollowingControl follow the runs of its stream."""
+
+    def __init__(self, control: FollowingControl) -> None:
+        self.value = control
+
+    def follow(self, value: Control) -> None:
+        """Another run is built."""
+        self.value._take_over(value)
+
+    def when_closed(self, then: Callable[[], object]) -> None:
+        """Call `then` when the last run's consumer has left its group and closed."""
+        assert self.value._current is not None
+        self.value._current.is_shutdown.add_done_callback(lambda _: then())
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that has ended the last consumer, such as another member with its group.instance.id."""
+        assert self.value._current is not None
+        error = self.value._current.is_shutdown.exception(0)
+        return error if isinstance(error, ConsumerFailed) else None
+
+    def over(self) -> None:
+        """The last run has ended by itself."""
+        assert self.value._current is not None
+        self.value._current.is_shutdown.add_done_callback(self.value._closed)
+
+    def settle(self, error: BaseException | None) -> None:
+        """No further run begins; the last consumer is closed, or closes."""
+        self.over()
 
 
 class Completing(Protocol[T]):

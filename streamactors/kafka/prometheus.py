@@ -27,6 +27,7 @@ COUNTS: Final = (
     ("pauses", "Times a partition was paused by back-pressure"),
     ("resumes", "Times a partition was resumed"),
 )
+RESTARTS: Final = ("restarts", "Times the stream was aborted and has begun again in its process, as after a freeze")
 ANSWER_S: Final = 2.0
 """How long a scrape waits for one consumer; a consumer that does not answer is left out."""
 
@@ -39,7 +40,8 @@ class ConsumerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families of all running consumers."""
-        snapshots = [found for control in list(self._controls) if (found := _snapshot(control)) is not None]
+        controls = list(self._controls)
+        snapshots = [found for control in controls if (found := _snapshot(control)) is not None]
         for name, doc in PARTITION:
             gauge = GaugeMetricFamily(
                 f"streamactors_kafka_{name}", doc, labels=("graph", "group", "topic", "partition")
@@ -55,6 +57,11 @@ class ConsumerCollector(Collector):
             for labels, value in _sums((labels, snapshot[name]) for labels, snapshot in snapshots):
                 counter.add_metric(labels, value)
             yield counter
+        name, doc = RESTARTS
+        counter = CounterMetricFamily(f"streamactors_kafka_{name}", doc, labels=("graph", "group"))
+        for labels, value in _sums(((control.graph, control.group), control.restarts) for control in controls):
+            counter.add_metric(labels, value)
+        yield counter
 
     def describe(self) -> list[Metric]:
         """Return nothing: registering asks no consumer."""

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError
+from streamactors.kafka.on_fenced import OnFenced, checked_on_fenced
 from streamactors.kafka.property_rules import (
     CONSUMER_RULES,
     PRODUCER_RULES,
@@ -327,10 +328,15 @@ class ProducerSettings(ClientSettings):
     """The transactional id, the same after a restart; None writes without transactions. Member 2 of `streamactors run --processes` uses it
     followed by "-2", since members with one id would fence each other."""
 
+    on_fenced: OnFenced = field(default="restart", kw_only=True)
+    """When a transactional run has lost its partitions or its transaction, as after a freeze that outlasts its session: "restart" begins the run
+    again in its process, up to 10 times in a row after 1 to 30 s; RestartSettings say another back-off; "fail" fails the stream."""
+
     _rules = PRODUCER_RULES
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        checked_on_fenced(self.on_fenced)
         at_least("ProducerSettings", "parallelism", self.parallelism, 1)
         _text_or_none("ProducerSettings", "transactional_id", self.transactional_id)
         if self.transactional_id is not None and not self.transactional_id.strip():

@@ -118,6 +118,12 @@ def counts(rows: list[Row]) -> list[bytes]:
     return found
 
 
+def needed_a_service_manager(told: Path) -> list[str]:
+    """Return the failures of a worker's runs that the runs themselves should have repaired: their partitions were taken away."""
+    lines = told.read_text(errors="replace").splitlines()
+    return [f"{told.name}: {each}" for each in lines if each.startswith("failed") and "was taken away while" in each]
+
+
 class Latecomer:
     """A process that counts alone, with its state on disk. In each round it is killed, and starts again beside a broker that is cut off, and knows only
     that one. The broker must not let it believe that its state is newer than the topics."""
@@ -161,7 +167,7 @@ class Latecomer:
         while differ and time.monotonic() < give_up:
             time.sleep(0.5)
             differ = differences_of(self._servers, LATE, counts)
-        return wrong + differ
+        return wrong + differ + needed_a_service_manager(self.told)
 
 
 def differences_of(servers: str, target: str, model: Callable[[list[Row]], list[bytes]]) -> list[str]:
@@ -223,7 +229,8 @@ class Workers:
     def _ended(self) -> list[str]:
         """Return the processes that are gone, such as by a fault of a library: one of two can do the work of both."""
         codes = [(told.name, process.poll()) for told, process in zip(self._told, self._processes, strict=True)]
-        return [f"{name}: its process has ended with {code}" for name, code in codes if code is not None]
+        ended = [f"{name}: its process has ended with {code}" for name, code in codes if code is not None]
+        return ended + [each for told in self._told for each in needed_a_service_manager(told)]
 
     def _last_words(self) -> list[str]:
         """Return the end of what each process has said, and where each of its threads stands."""

@@ -32,7 +32,9 @@ class Instance:
             properties=session,
             **settings,
         )
-        writing = ProducerSettings(cluster.bootstrap_servers, transactional_id=f"{topic}-{name}", commit_interval_ms=20)
+        writing = ProducerSettings(
+            cluster.bootstrap_servers, transactional_id=f"{topic}-{name}", commit_interval_ms=20, on_fenced="fail"
+        )
         self.system = ActorSystem(name)
         counted = results(self.reading, topic).also_to(Flow.map_async(8, self.call).to(Sink.ignore()))
         written = counted.map(to_records("out-" + topic))

@@ -264,7 +264,7 @@ def test_the_report_of_a_record_tells_that_the_producer_is_fenced_before_the_fat
     record, error = ProducerRecord("t", b"v"), ck.KafkaError(code)
     for transactional_id, kind in (("fenced", ProducerFailed), (None, RecordError)):
         producer = StreamProducer(ProducerSettings(cluster.bootstrap_servers, transactional_id=transactional_id))
-        assert type(producer.not_delivered(record, error)) is kind
+        assert isinstance(producer.not_delivered(record, error), kind)
         producer.close(drop=True).result(30)
 
 

@@ -17,7 +17,7 @@ from streamactors.engine.snapshot import snapshots
 from streamactors.engine.stalls.diagnosis import Cause
 from streamactors.engine.stalls.watchdog import WATCHDOGS
 from streamactors.errors import StreamActorsError
-from streamactors.kafka.prometheus import COLLECTOR, COUNTS, PARTITION
+from streamactors.kafka.prometheus import COLLECTOR, COUNTS, PARTITION, RESTARTS
 from streamactors.windows.prometheus import WindowCollector
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RunCollector(Collector):
                     if known.get(name) is not None:
                         gauge.add_metric((consumer, partition), float(known[name]))
             yield gauge
-        for name, doc in COUNTS:
+        for name, doc in (*COUNTS, RESTARTS):
             counter = CounterMetricFamily(f"streamactors_consumer_{name}", doc, labels=("consumer",))
             for consumer, snapshot in snapshots:
                 if name in snapshot:

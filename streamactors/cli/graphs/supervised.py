@@ -15,7 +15,7 @@ from typing import Any
 from streamactors.actors.system import ActorSystem
 from streamactors.dsl.runnable import RunnableGraph
 from streamactors.engine.blueprint.modules import Attributed, Joined, MatMapped, Module, StageModule, Wired, keep_both
-from streamactors.engine.island.run import runs_of
+from streamactors.engine.island.run import runs_of, when_idle
 from streamactors.errors import AbruptTermination
 from streamactors.kafka.control import Control
 from streamactors.stages.control.kill_switch import KillSwitch, KillSwitchStage
@@ -38,8 +38,7 @@ class SupervisedRun:
         self.graph: RunnableGraph[Any] = RunnableGraph(self._held(graph.module))
         value: Any = self.graph.run(self._system)
         self._keep(value)
-        for run in list(runs_of(self._system)):
-            run.when_ended(self._look)
+        when_idle(self._system, self._look)
         self._look()
 
     def _look(self) -> None:

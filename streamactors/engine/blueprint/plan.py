@@ -64,6 +64,7 @@ class Plan:
     boundaries: list[tuple[int, int]]  # the nodes of their halves, upstream first
     sides: dict[int, list[int]]  # the side sinks of each fan-out that waits for them
     endless: bool  # one of the sources never ends by itself
+    restarts: Any  # the back-off with which an aborted run begins again; None: it does not
 
     def evaluate(self, values: list[Any]) -> Any:
         """Return the materialized value, given those of the nodes."""
@@ -114,8 +115,21 @@ def _make(module: Module) -> Plan:
     sides = side_sinks(nodes, edges)
     warn_of_endless_cycles(nodes, edges)
     endless = any(node.stage.endless for node in nodes)
+    restarts = [each for node in nodes for each in node.stage.restarts]
     return Plan(
-        nodes, edges, graph.inlets, outlets, graph.mat, names, marks, parts, connections, halves, sides, endless
+        nodes,
+        edges,
+        graph.inlets,
+        outlets,
+        graph.mat,
+        names,
+        marks,
+        parts,
+        connections,
+        halves,
+        sides,
+        endless,
+        restarts[0] if restarts and None not in restarts else None,
     )
 
 

@@ -10,6 +10,7 @@ from streamactors.engine.blueprint.plan import Plan, plan_of
 from streamactors.engine.island.boundary import BoundaryIn, BoundaryOut, connect
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.island import ALONE, Island, StartIsland
+from streamactors.engine.island.restarted_run import Built, RestartedRun
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, bind
 from streamactors.engine.marks.marks import OwnResults
@@ -138,11 +139,7 @@ def _begins_anew(stage: GraphStage) -> bool:
     """Return whether the results of a stage depend on no earlier element, and its own elements have marks."""
     if isinstance(stage, BoundaryIn | BoundaryOut):
         return True
-    remembers = stage.steps is not None and stage.steps.remembers
-    if stage.shape.inlets:
-        remembers = remembers or (bool(stage.shape.outlets) and stage.handling.remembers)
-        return not remembers
-    return stage.emits_marks and not remembers
+    return not stage.remembers and (bool(stage.shape.inlets) or stage.emits_marks)
 
 
 def materialize(module: Module, system: ActorSystem) -> Any:
@@ -158,6 +155,13 @@ def materialize(module: Module, system: ActorSystem) -> Any:
     if not system.running:
         raise SystemStopped(f"cannot run a stream: actor system {system.name!r} is shut down")
     plan = plan_of(module)
+    if plan.restarts is not None:
+        return RestartedRun(plan, plan.restarts, system, _begin).start()
+    return _begin(plan, system, lambda run, values, logics: plan.evaluate(values))
+
+
+def _begin(plan: Plan, system: ActorSystem, built: Built) -> Any:
+    """Start a run; return what `built` does."""
     run = Run(system)
     run.endless = plan.endless
     islands: list[Island] = []
@@ -167,7 +171,7 @@ def materialize(module: Module, system: ActorSystem) -> Any:
             logic.interpreter.logics.append(logic)
         run.islands.extend(islands)
         run.runs.alive.add(run)
-        value = plan.evaluate(values)
+        value = built(run, values, logics)
     except BaseException:
         run.runs.alive.discard(run)  # no island has started: the run is over, and nobody is to wait for it
         _give_up(islands)

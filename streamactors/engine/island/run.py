@@ -41,10 +41,11 @@ class IslandOfRun(Protocol):
 class _Runs:
     """The state that the runs of one system share."""
 
-    __slots__ = ("alive", "watch")
+    __slots__ = ("alive", "idle", "watch")
 
     def __init__(self, watch: SliceWatch) -> None:
         self.alive: set[Run] = set()
+        self.idle: list[Callable[[], object]] = []
         self.watch = watch
 
 
@@ -64,6 +65,11 @@ def _runs_of(system: ActorSystem) -> _Runs:
 def runs_of(system: ActorSystem) -> set[Run]:
     """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
     return _runs_of(system).alive
+
+
+def when_idle(system: ActorSystem, then: Callable[[], object]) -> None:
+    """Call `then` each time the last run of a system has ended, on the thread that ended it."""
+    _runs_of(system).idle.append(then)
 
 
 def all_runs() -> list[Run]:
@@ -94,11 +100,14 @@ class Run:
         "endless",
         "islands",
         "marks_active",
+        "may_restart",
         "own_results",
+        "restart_because",
         "runs",
         "source_base",
         "source_of",
         "system",
+        "why_no_restart",
     )
 
     def __init__(self, system: ActorSystem) -> None:
@@ -115,6 +124,12 @@ class Run:
         self.begins_anew = True
         """True if its results are right without those of elements that another run processes: every source emits marks, and no stage remembers
         earlier elements."""
+        self.may_restart = False
+        """True if the run begins again after an abort for `restart_because` (`restarted_run.py`)."""
+        self.why_no_restart = ""
+        """Why a run whose stages ask for restarts cannot have them; empty: it can, or none asks."""
+        self.restart_because: BaseException | None = None
+        """The error of an abort that a new run repairs. Set before any stage fails of it."""
         self.own_results: dict[object, OwnResults] = {}
         """Stage -> what stands for it in the marks of its own results. A stage that was started inside another one has none: no stage
         around that one could tell how far these marks reach."""
@@ -192,12 +207,22 @@ class Run:
             over = not self.islands
         if over:
             self._failure = None
-            self.runs.alive.discard(self)
-            for callback in self._ended:
-                try:
-                    callback()
-                except Exception:  # noqa: BLE001  # the others have to be called
-                    _log.exception("a call at the end of a stream raised")
+            self.over()
+
+    def over(self) -> None:
+        """The run has ended: forget it, and call those who wait for its end."""
+        self.runs.alive.discard(self)
+        for callback in self._ended:
+            self._call(callback)
+        for callback in () if self.runs.alive else self.runs.idle:
+            self._call(callback)
+
+    @staticmethod
+    def _call(callback: Callable[[], object]) -> None:
+        try:
+            callback()
+        except Exception:  # noqa: BLE001  # the others have to be called
+            _log.exception("a call at the end of a stream raised")
 
     def unread_failure(self, text: str) -> UnreadFailure:
         """Return the run's failure, which its sinks share: the first one's text is logged if nobody reads it."""

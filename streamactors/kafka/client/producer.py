@@ -365,6 +365,16 @@ class StreamProducer:
         self._transactional(lambda: self._client.abort_transaction(timeout_s))
         self._tell()
 
+    def why_broken(self) -> ProducerFailed | None:
+        """Return the error that leaves nothing but an abort to the open transaction; None if there is none. On the producer's thread.
+
+        A record that is sent then is refused without the reason (_STATE). Another beginning is refused with it."""
+        try:
+            self._client.begin_transaction()
+        except ck.KafkaException as error:
+            return None if error.args[0].code() == ck.KafkaError._STATE else self._errors.failed(error)
+        return None
+
     def _transactional(self, call: Callable[[], Any]) -> None:
         for attempt in range(RETRIES):
             try:

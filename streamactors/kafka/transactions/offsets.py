@@ -41,6 +41,9 @@ class TransactionOffsets:
             self._lost.update(former[0].owed(), former[0].lost_owed())
         self._sources[source] = (tracker, group, renew)
 
+    def __contains__(self, source: object) -> bool:
+        return source in self._sources
+
     def owe(self, inputs: Mapping[Key, int], *, last: bool) -> list[Debt] | None:
         """Results that stem from no row of these inputs (with the epochs of their assignments) are about to be emitted. Return what is owed: no
         partition is given away until it is `paid`. None if the next owner of an input must emit them. `last`: see OffsetTracker.owe."""
@@ -112,7 +115,7 @@ class TransactionOffsets:
         if lost:
             raise TakenAway(
                 f"{', '.join(sorted(lost))} was taken away while results of it were in an open transaction, which is "
-                "aborted: the next owner computes them again; run the stream again, for example by a RestartSource around it"
+                "aborted: the next owner computes them again"
             )
         for key, epoch in tracker.owed().items():
             place = self._cut.committed_at.get((source, key), NOWHERE)

@@ -6,7 +6,8 @@ transaction, the transaction commits.
 
 A rebalance aborts no run: the broker refuses positions of the former generation. Then the transaction is aborted, its records are written
 again in a new transaction (`writes.py`), and that one commits under the new membership. If all partitions of the transaction were taken away
-meanwhile, their next owners compute its results again, and it is dropped. A run that keeps state fails instead.
+meanwhile, their next owners compute its results again, and it is dropped. A run that keeps state is aborted instead, and begins again in its
+process (`restarts.py`).
 
 Owner: the producer's thread. Sinks post to it, and it posts to them."""
 
@@ -25,15 +26,16 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart, CutPhase, CutState, Effect, Release, Settle, Stop
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.errors import BuildError
-from streamactors.kafka.client.diagnosis.delivery_errors import StaleMembership
+from streamactors.kafka.client.diagnosis.delivery_errors import LostId, StaleMembership
 from streamactors.kafka.client.producer import StreamProducer
-from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.transactions.offsets import TakenAway, TransactionOffsets
 from streamactors.kafka.transactions.ordered_cuts import refuse_other_orders, refuse_to_lose
 from streamactors.kafka.transactions.other_sinks import OtherSinks
+from streamactors.kafka.transactions.restarts import look_for_a_restart
 from streamactors.kafka.transactions.writes import TransactionWrites
 from streamactors.windows.state.changelogs import StateKeeper, changelogs_of
 
@@ -187,6 +189,8 @@ class RunTransaction:
     def write(self, records: Sequence[ProducerRecord]) -> None:
         """Write records, on the producer's thread; what is not delivered fails the commit."""
         assert self.producer is not None
+        if records:
+            self.writes.opened()
         self.producer.send_all(records, self.writes.report)
         if records:
             self.writes.keep(records)
@@ -270,13 +274,14 @@ class RunTransaction:
                 # The entries of the changelogs are at the broker before the positions are. Positions are added -> the partition moves -> its next
                 # owner reads the changelog, and waits for the positions -> the commit succeeds: entries that are sent now would be missed.
                 producer.flush()
+            self.writes.opened()
             self.offsets.send(producer, timeout_s)
             producer.commit(timeout_s)
         except StaleMembership as error:
             now = time.monotonic()
             self._again_until = self._again_until or now + timeout_s
             if self.writes.why_not_again is not None:
-                raise ProducerFailed(f"{error}; {self.writes.why_not_again}") from None
+                raise StaleMembership(f"{error}; {self.writes.why_not_again}") from None
             if now > self._again_until or not self.writes.complete:
                 raise
             self._write_again(error)
@@ -374,10 +379,13 @@ class RunTransaction:
         if isinstance(error, ProducerFailed):
             self._look_for_the_cause(self.producer)
         error = self.writes.lost or error
+        if isinstance(error, RecordError) and isinstance(broken := self.producer.why_broken(), LostId):
+            error = broken  # librdkafka refuses records without the reason when the transaction has failed
+        assert self._settings is not None
+        look_for_a_restart(self._run, self._settings, self.offsets, self.writes, error)
         self._others.go_on()
         if self._timer is not None:
             self._timer.cancel()
-        assert self._settings is not None
         if self.producer.start().exception() is None:
             try:
                 self.producer.abort(self._settings.transaction_timeout_ms / 1_000)

@@ -19,6 +19,7 @@ from streamactors.engine.marks.marks import Mark, Needs, PositionMark
 from streamactors.engine.marks.part_state import PartStand, PartState
 from streamactors.engine.stage import NOT_USED
 from streamactors.kafka.client.diagnosis.delivery_errors import is_purged
+from streamactors.kafka.on_fenced import restarts_of
 from streamactors.kafka.producer_record import Message, MultiMessage, PassThroughMessage, ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.transactions.run_transaction import THE_TRANSACTION, RunTransaction, transaction_of
@@ -45,6 +46,7 @@ class TransactionalStage(ProducerStage):
         super().__init__(name, settings, None, envelopes=envelopes, results=results)
         self.fallback = fallback
         self.needs = Needs(f"{name}, which commits exact cuts,", exact=True)
+        self.restarts = (restarts_of(settings.on_fenced),)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         return (TransactionalLogic if self.results else TransactionalSinkLogic)(self), NOT_USED
@@ -121,6 +123,7 @@ class TransactionalLogic(ProducerLogic):
 
     def on_push(self, in_: Connection) -> None:
         self.standing.took()
+        self._transaction.writes.opened()
         super().on_push(in_)
         self._try_to_stop()
 

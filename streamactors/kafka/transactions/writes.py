@@ -8,6 +8,7 @@ Owner: the run's transaction. Sinks keep the records they have sent, each from i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,11 @@ from streamactors.kafka.writing.deliveries import as_record
 
 KEPT = 100_000
 """The most records that are kept; a larger transaction cannot be written again, so its failure fails the run."""
+
+
+def elapsed_s() -> float:
+    """Return a time that goes on while the machine sleeps, as the broker's does."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class TransactionWrites:
@@ -35,6 +41,17 @@ class TransactionWrites:
             tuple[Any, ...]
         ] = []  # not the records: these would be walked over by every collection of garbage
         self._n = 0
+        self._opened_s: float | None = None
+
+    def opened(self) -> None:
+        """Something is about to be written; the broker counts the transaction's age from the first record or position."""
+        if self._opened_s is None:
+            self._opened_s = elapsed_s()
+
+    @property
+    def age_s(self) -> float:
+        """The age of the transaction, as the broker counts it or more; 0 if nothing was written."""
+        return 0.0 if self._opened_s is None else elapsed_s() - self._opened_s
 
     def report(self, error: Any, message: Any) -> None:
         """Take librdkafka's delivery report of a record."""
@@ -71,6 +88,7 @@ class TransactionWrites:
 
     def write_again(self, producer: StreamProducer) -> None:
         """Send the kept records, waiting while the queue is full."""
+        self._opened_s = elapsed_s()
         for columns in self._columns:
             producer.send_all(map(ProducerRecord, *columns), self.report)
 
@@ -78,3 +96,4 @@ class TransactionWrites:
         """A new transaction begins: drop the kept records."""
         self._columns.clear()
         self._n = 0
+        self._opened_s = None

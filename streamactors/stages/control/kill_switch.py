@@ -6,6 +6,7 @@ switch are lost. Owner of the decision: the switch's lock; a message wakes each 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.blueprint.attributes import Attributes
@@ -26,6 +27,10 @@ class KillSwitch:
         self._stages: set[_KillSwitchLogic] = set()
         self._decided = False
         self._error: BaseException | None = None
+        self._next: KillSwitch | None = None
+        self._restarted: set[Callable[[BaseException | None], object]] = (
+            set()
+        )  # runs that have to hear of a use between two runs
 
     def shutdown(self) -> None:
         """Complete downstream and cancel upstream. Does nothing when the switch was used before."""
@@ -48,9 +53,28 @@ class KillSwitch:
                 return
             self._error = error
             self._decided = True
-            stages = list(self._stages)
+            stages, successor, restarted = list(self._stages), self._next, list(self._restarted)
+        for tell in restarted:
+            tell(error)
         for stage in stages:
             stage.tell.invoke(None)
+        if successor is not None:
+            successor._decide(error)
+
+    def follower(self, stopped: Callable[[BaseException | None], object]) -> SwitchFollower:
+        """Return what keeps this switch in use while its run is restarted; `stopped(error)` is called when it is used."""
+        self._restarted.add(stopped)
+        return SwitchFollower(self, stopped)
+
+    def _pass_on(self, successor: KillSwitch) -> None:
+        """The stage of another run has a switch of its own."""
+        if successor is self:
+            return
+        with self._lock:
+            self._next = successor
+            decided = self._decided
+        if decided:
+            successor._decide(self._error)
 
     def _add(self, stage: _KillSwitchLogic) -> None:
         with self._lock:
@@ -61,6 +85,32 @@ class KillSwitch:
     def _remove(self, stage: _KillSwitchLogic) -> None:
         with self._lock:
             self._stages.discard(stage)
+
+
+class SwitchFollower:
+    """The switch of the first run is the user's; it uses the switch of the run that is there."""
+
+    failure = None
+
+    def __init__(self, switch: KillSwitch, stopped: Callable[[BaseException | None], object]) -> None:
+        self.value = switch
+        self._stopped = stopped
+
+    def follow(self, value: KillSwitch) -> None:
+        """Another run has begun."""
+        self.value._pass_on(value)
+
+    def when_closed(self, then: Callable[[], object]) -> None:
+        """Nothing is to be closed."""
+        then()
+
+    def over(self) -> None:
+        """The last run has ended."""
+        self.value._restarted.discard(self._stopped)
+
+    def settle(self, error: BaseException | None) -> None:
+        """No further run begins."""
+        self.over()
 
 
 class KillSwitchStage(GraphStage):

@@ -41,6 +41,7 @@ class WindowStage(Stage[Any, Any]):
         self.shape = WITH_LATE if factory.keep_late else FLOW
         if factory.blueprint.intake.changelog:
             self.marks_own_results = True
+            self.restores_state = True
             self.needs = Needs("windows with a changelog", exact=True, if_from=_keeps_changelog)
 
     def logic(self) -> Logic:

@@ -17,6 +17,11 @@ LOST_ID: Final = ": a newer producer has this id, or the transaction lasted long
 _PURGED = (ck.KafkaError._PURGE_QUEUE, ck.KafkaError._PURGE_INFLIGHT)
 
 
+class NotDeliveredInTime(RecordError):
+    """No broker has acknowledged or refused a record in time: none was there, or this process did not run. Or the record was not taken
+    because the transaction has failed, such as of another record's time limit (_STATE)."""
+
+
 def is_purged(error: Any) -> bool:
     """True for a record that was purged with its aborted transaction; the cause of the abort is another error."""
     return not isinstance(error, BaseException) and error.code() in _PURGED
@@ -31,7 +36,8 @@ def not_delivered(record: ProducerRecord, error: Any, topics: Iterable[str] = ()
     if why:
         return RecordError(f"topic {where}: a record of {_size(record)} bytes was not delivered: {why}")
     way_out = _way_out(record, error.code(), "the broker's limit, max.message.bytes of the topic", topics)
-    return RecordError(
+    kind = NotDeliveredInTime if error.code() == ck.KafkaError._MSG_TIMED_OUT else RecordError
+    return kind(
         f"topic {where}: a record of {_size(record)} bytes was not delivered: {error.str()} ({error.name()}){way_out}"
     )
 
@@ -41,7 +47,8 @@ def not_sent(record: ProducerRecord, error: Any, why: str = "") -> RecordError:
     if why:
         return RecordError(f"topic {record.topic}: a record of {_size(record)} bytes cannot be sent: {why}")
     way_out = _way_out(record, error.code(), "the producer's limit, message.max.bytes of its properties", ())
-    return RecordError(
+    kind = NotDeliveredInTime if error.code() == ck.KafkaError._STATE else RecordError
+    return kind(
         f"topic {record.topic}: a record of {_size(record)} bytes cannot be sent: {error.str()} ({error.name()}){way_out}"
     )
 
@@ -99,6 +106,10 @@ class StaleMembership(ProducerFailed):
     """The group has a new generation that the transaction's consumer does not know yet, or the consumer is no member any more."""
 
 
+class LostId(ProducerFailed):
+    """A newer producer has the transactional id, or the broker has aborted a transaction that lasted too long."""
+
+
 _STALE = (
     ck.KafkaError.ILLEGAL_GENERATION,
     ck.KafkaError.UNKNOWN_MEMBER_ID,
@@ -108,7 +119,7 @@ _STALE = (
 
 def producer_failed(cause: Any, who: str) -> ProducerFailed:
     """Return what an error of librdkafka's producer means."""
-    kind = StaleMembership if cause.code() in _STALE else ProducerFailed
+    kind = StaleMembership if cause.code() in _STALE else LostId if cause.code() in OLD_EPOCH else ProducerFailed
     return kind(f"{who}: {cause.str()} ({cause.name()}){LOST_ID if cause.code() in OLD_EPOCH else ''}")
 
 

@@ -13,6 +13,7 @@ from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
 from streamactors.kafka.client.diagnosis.delivery_errors import (
     LOST_ID,
     OLD_EPOCH,
+    LostId,
     is_purged,
     not_delivered,
     not_sent,
@@ -102,7 +103,8 @@ class ProducerErrors:
         """Return the error of a producer that a fatal error has ended."""
         if fatal.code() == ck.KafkaError._FATAL and self._connection.complaint:
             return ProducerFailed(f"{self._who}: {self._connection.complaint}")
-        return ProducerFailed(
+        kind = LostId if fatal.code() in OLD_EPOCH else ProducerFailed
+        return kind(
             f"{self._who}: {self._connection.shown(fatal)} ({fatal.name()}){LOST_ID if fatal.code() in OLD_EPOCH else ''}"
         )
 
