@@ -137,7 +137,9 @@ def test_a_flow_that_has_told_where_its_records_are_fails_of_a_stale_membership_
         return first[0] if stale else first[-1]
 
     monkeypatch.setattr(ConsumerActor, "group_metadata", group_metadata)
-    producer = ProducerSettings(cluster.bootstrap_servers, transactional_id="told", commit_interval_ms=20, on_fenced="fail")
+    producer = ProducerSettings(
+        cluster.bootstrap_servers, transactional_id="told", commit_interval_ms=20, on_fenced="fail"
+    )
     send(cluster, "told", range(10), 2)
     control, done = (
         Transactional.source(settings, Subscriptions.topics("told"))
