@@ -29,6 +29,7 @@ from streamactors.kafka.transactions import writes
 from streamactors.kafka.transactions.run_transaction import transaction_of
 from streamactors.windows import State, TimeWindows
 
+pytestmark = [pytest.mark.expects_log("in a row of the run in"), pytest.mark.expects_log(": lost ")]
 AT_ONCE = RestartSettings("1ms", "1ms", max_restarts=3)
 LATER = RestartSettings("1h", "1h")
 TAKEN = "was taken away while results of it were in an open transaction"

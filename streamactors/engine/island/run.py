@@ -214,8 +214,8 @@ class Run:
         self.runs.alive.discard(self)
         for callback in self._ended:
             self._call(callback)
-        for callback in () if self.runs.alive else self.runs.idle:
-            self._call(callback)
+        for then in () if self.runs.alive else self.runs.idle:
+            self._call(then)
 
     @staticmethod
     def _call(callback: Callable[[], object]) -> None:
