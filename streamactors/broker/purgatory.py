@@ -163,8 +163,12 @@ class Purgatory:
         self.watchers: Final[dict[Hashable, _Watchers]] = {}
         """The waiting operations by key: a change of any other key completes nothing. Read-only outside."""
         self._estimate = 0
-        bound = most + max(purge_interval, most)
-        self._gauge = Gauge(f"purgatory {name}: operations in its lists, completed ones included", bound, "operations")
+        self._gauge = Gauge(
+            f"purgatory {name}: operations in its lists, completed ones included",
+            most + max(purge_interval, most),
+            "operations",
+            bounded_by="the requests in service of all connections",
+        )
         self._alarm: Timer | None = None
         self._alarm_ms = float("inf")
         self.delayed = 0
