@@ -81,6 +81,7 @@ def restored(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Path:
     return tmp_path
 
 
+@pytest.mark.expects_log("this broker cannot join its cluster")
 def test_their_folders_are_kept_and_named(restored: Path, caplog: pytest.LogCaptureFixture) -> None:
     kept = ["moved-0-stray", "precious-0-stray", "twin-0-stray"]
     with ThreeBrokers(restored) as cluster:
