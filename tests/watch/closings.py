@@ -37,7 +37,7 @@ CLOSINGS: Final[list[tuple[str, str, str, Callable[..., float | None]]]] = [
     ("streamactors.actors.local_system", "LocalSystemBase", "shutdown", _given(1, "timeout", 1.0)),
     ("streamactors.actors.dispatching.dispatcher", "Dispatcher", "stop", _given(1, "timeout", 5.0)),
     ("streamactors.actors.pool.elastic_pool", "ElasticPool", "stop", _given(1, "timeout", 1.0)),
-    ("streamactors.broker.launch.child_process", "ChildBroker", "close", _always(10.0)),
+    ("streamactors.broker.launch.child_process", "ChildBroker", "close", _always(60.0)),
     ("streamactors.broker.launch.embedded", "EmbeddedBroker", "close", _always(10.0)),
     ("streamactors.broker.cluster.several", "SeveralBrokers", "close", _always(20.0)),
     ("streamactors.kafka.control", "Control", "drain_and_shutdown", _given(2, "timeout", None)),

@@ -27,7 +27,9 @@ from streamactors.broker.errors import BrokerStartError
 _log = logging.getLogger("streamactors.broker.launch")
 
 START_TIMEOUT_S: Final = 30.0
-STOP_TIMEOUT_S: Final = 10.0
+STOP_TIMEOUT_S: Final = 60.0
+"""How long a process may take to close its logs. Thousands of them on a busy disk need more than a few seconds."""
+
 TELL_TIMEOUT_S: Final = 30.0
 MAX_MESSAGE: Final = 1 << 20
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from streamactors.broker.errors import BrokerStartError, StorageError, StorageShortage
 from streamactors.broker.log import logger
 from streamactors.broker.log.cleaning.cleaner import Cleaner
+from streamactors.broker.log.closing import close_all
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.flusher import FlushPool
@@ -190,17 +191,14 @@ class LogManager:
             return
         self._open = False
         self.flush_pool.close()
-        spoiled: set[Path] = set()
+        kept = []
         for log in self.logs():
             if self._is_lost(log.directory.parent):
                 log.abandon()
-                continue
-            try:
-                log.close()
-            except StorageError as error:
-                logger.error("%s", error)
-            if not log.closed_in_order:
-                spoiled.add(log.directory.parent)
+            else:
+                kept.append(log)
+        close_all(kept)
+        spoiled = {log.directory.parent for log in kept if not log.closed_in_order}
         self.remove_deleted()
         spoiled |= self._upkeep.write_checkpoints()
         for folder in self.folders.working:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamactors.broker.log.config import LogConfig
+from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from tests.broker.log.appending import append
 from tests.broker.log.conftest import MakeLog
@@ -68,3 +71,26 @@ def test_a_log_that_was_recovered_is_written_though_nothing_came(make_log: MakeL
     disk.synced = 0
     again.close()
     assert (again.closed_in_order, disk.synced > 0) == (True, True)
+
+
+def test_many_logs_are_synced_at_the_same_time(tmp_path: Path) -> None:
+    waiting, four = threading.Semaphore(3), threading.Event()
+
+    class MeetingDisk(QuickDisk):
+        meets = False
+
+        def sync_directory(self, path: Path) -> None:
+            if self.meets and path.parent == tmp_path:
+                if not waiting.acquire(blocking=False):
+                    four.set()  # three others are in here
+                assert four.wait(30)
+
+    disk = MeetingDisk()
+    manager = LogManager(tmp_path, default_config=LogConfig(), clock_ms=lambda: 0, disk=disk)
+    manager.open()
+    logs = [manager.create("t", partition, None, LogConfig()) for partition in range(20)]
+    for log in logs:
+        append(log, b"a")
+    disk.meets = True
+    manager.close()
+    assert all(log.closed_in_order for log in logs)
