@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -88,6 +89,22 @@ def of_a_reader(system: ActorSystem) -> None:
     Source.range(1_000).run_with(Sink.to_queue(MOST), system)
 
 
+def of_calls(system: ActorSystem) -> None:
+    never(Source.range(1_000).map_async(MOST, lambda _: Future()), system)
+
+
+def of_unordered_calls(system: ActorSystem) -> None:
+    never(Source.range(1_000).map_async_unordered(MOST, lambda _: Future()), system)
+
+
+def of_a_delay(system: ActorSystem) -> None:
+    never(Source.range(1_000).delay("1h", MOST), system)
+
+
+def of_batches(system: ActorSystem) -> None:
+    Source.range(1_000).run_with(Sink.batches(lambda batch: Future(), max=MOST, within="1h", parallelism=2), system)
+
+
 BUFFERS: dict[str, tuple[Callable[[ActorSystem], None], int]] = {
     "buffer: elements that are kept": (of_a_buffer, MOST),
     "a queue: elements that were offered": (of_a_queue, MOST),
@@ -98,6 +115,10 @@ BUFFERS: dict[str, tuple[Callable[[ActorSystem], None], int]] = {
     "merge_hub: elements of its producers": (of_a_merge_hub, 3 * MOST),
     "broadcast_hub: elements that the slowest consumer has not taken": (of_a_broadcast_hub, MOST),
     "partition_hub: elements that wait for consumers": (of_a_partition_hub, MOST),
+    "map_async: elements inside": (of_calls, MOST),
+    "map_async_unordered: elements inside": (of_unordered_calls, MOST),
+    "delay: elements that are kept": (of_a_delay, MOST),
+    "batches: elements that wait to be written": (of_batches, 3 * MOST),
     "to_queue: elements that wait for the receiver": (of_a_reader, MOST),
 }
 

@@ -15,6 +15,7 @@ from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.supervision import Directive, directive_for
+from streamactors.gauges import Gauge
 from streamactors.stages.asynchronous.calls import Call, Calls
 from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.bases.emitting import keep
@@ -68,6 +69,7 @@ class AsyncLogic(FlowLogic):
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
         self._parallelism = stage.parallelism
+        self._gauge = Gauge(f"{stage.label}: elements inside", stage.parallelism)
         self._fn = self.function()
 
     def function(self) -> Callable[[Any], Any]:
@@ -95,6 +97,7 @@ class AsyncLogic(FlowLogic):
     def on_push(self, in_: Connection) -> None:
         calls = [Call(element) for element in in_.grab(self._parallelism - self._inside)]
         self._inside += len(calls)
+        self._gauge.reached(self._inside)
         self.enter(calls)
         self._move_on()
 

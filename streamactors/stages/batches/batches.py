@@ -15,6 +15,7 @@ from streamactors.engine.marks.marks import Mark
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.gauges import Gauge
 from streamactors.log_limit import alike, log_limited
 from streamactors.stages.asynchronous.calls import Call, Calls
 from streamactors.stages.bases.emitting import keep
@@ -89,6 +90,7 @@ class BatchesLogic(SinkLogic):
     def __init__(self, stage: Batches) -> None:
         super().__init__(stage)
         self._next = _Batch()
+        self._gauge = Gauge(f"{stage.label}: elements that wait to be written", stage.max * (1 + stage.parallelism))
         self._writing: deque[_Batch] = deque()
         self._due = False  # the time of `_next` is over, or upstream has completed
         self._completing = False
@@ -119,6 +121,7 @@ class BatchesLogic(SinkLogic):
             if not elements:
                 self.schedule_once("within", self.stage.within_ms)
             elements += chunk
+            self._gauge.reached(len(elements) + sum(len(batch.elements) for batch in self._writing))
         self._move_on()
 
     def on_timer(self, key: object) -> None:

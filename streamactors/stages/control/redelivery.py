@@ -20,6 +20,7 @@ from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT, Mark, Needs, PositionMark, merge_newer
 from streamactors.engine.stage import Stage
 from streamactors.errors import AbruptTermination, BufferOverflow
+from streamactors.gauges import Gauge
 from streamactors.stages.bases.passing import PassingLogic
 from streamactors.stages.control.restart_logic import RestartLogic
 from streamactors.stages.control.restart_settings import RestartSettings
@@ -76,6 +77,7 @@ class RedeliveringLogic(RestartLogic):
         self._started = 0
         self._kept: deque[tuple[list[Any], int]] = deque()  # chunks and their numbers
         self._size = 0  # elements in them
+        self._gauge = Gauge(f"{what}(redeliver=True): elements that are not acknowledged", MOST_KEPT)
         self._again: deque[tuple[list[Any], int]] = deque()  # what the running instance has to get first
         self._number = 0
         self._done = 0
@@ -167,6 +169,7 @@ class RedeliveringLogic(RestartLogic):
         self._number += 1
         self._kept.append((chunk, self._number))
         self._size += len(chunk)
+        self._gauge.reached(min(self._size, MOST_KEPT))  # one more fails the stage
         if self._size > MOST_KEPT:
             raise BufferOverflow(
                 f"{self._what}(redeliver=True) keeps {self._size} elements that the part has not acknowledged; end the run of marks earlier, "

@@ -8,12 +8,13 @@ from collections import deque
 from collections.abc import AsyncIterable
 from typing import Any
 
-from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.island.coroutines import loop_of
 from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import AbruptTermination, BuildError
+from streamactors.gauges import Gauge
 from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.checks import asyncio_loop
 
@@ -50,6 +51,7 @@ class _AsyncIterableLogic(SourceLogic):
         self._reading: concurrent.futures.Future[Any] | None = None
         self._arrived: deque[Any] = deque()  # filled on the loop, emptied on the island
         self._announced = False
+        self._gauge = Gauge("from_async_iterable: elements that wait for the stream", MAX_ASKED)
 
     def bind(self) -> None:
         """Called when the connections are known."""
@@ -102,6 +104,7 @@ class _AsyncIterableLogic(SourceLogic):
         arrived = self._arrived
         chunk = [arrived.popleft() for _ in range(len(arrived))]
         if chunk:
+            self._gauge.reached(len(chunk))
             self.out.push(chunk)
         if not over:
             return

@@ -19,6 +19,7 @@ from streamactors.engine.marks.marks import EXACT
 from streamactors.engine.stage import NOT_USED, SINK, SOURCE, GraphStage
 from streamactors.engine.user_code import blame
 from streamactors.errors import AbruptTermination, ConnectionFailed, StreamRefError
+from streamactors.gauges import Gauge
 from streamactors.stages.checks import at_least, span_ms
 from streamactors.stages.network.tcp import checked_tls
 from streamactors.stages.stream_refs.link import Connecting, Link, Listening, Opener, Place
@@ -238,6 +239,7 @@ class _ReceivingLogic(SourceLogic):
         self._link: Link | None = None
         self._open = False
         self._chunks: deque[list[Any]] = deque()
+        self._gauge = Gauge(f"{stage.name}: elements of the other end", stage.window)
         self._asked = 0  # elements asked for since the start
         self._came = 0
         self._pushed = 0
@@ -284,6 +286,7 @@ class _ReceivingLogic(SourceLogic):
             if self._came > self._asked:
                 raise StreamRefError(f"stream ref {self._where}: the other end sent more elements than were asked for")
             self._chunks.append(elements)
+            self._gauge.reached(self._came - self._pushed)
             self.on_pull(self.out)
         elif kind == COMPLETE:
             self._completing = True

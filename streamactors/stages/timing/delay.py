@@ -106,6 +106,7 @@ class _DelayLogic(BufferLogic):
 
     def hand_out(self) -> None:
         out, queue = self.out, self.queue
+        self._gauge.reached(queue.size)
         now_ms = self.interpreter.now_ms()
         queue.push_out(min(out.asked, queue.ripe(now_ms)), out.push, out.mark)
         if queue.size and not self.is_timer_active("due"):
