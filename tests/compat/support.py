@@ -50,6 +50,16 @@ def run(
     )
 
 
+def run_suite(
+    command: Sequence[str | Path], *, failed: int, folder: Path, timeout_s: float, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of tests. The lists say which of them must pass, so it may end with `failed`, its exit code when some do not."""
+    ran = run(command, folder=folder, timeout_s=timeout_s, env=env)
+    ended = f"{command[0]} ended with exit code {ran.returncode}:\n{ran.stdout[-3000:]}\n{ran.stderr[-3000:]}"
+    assert ran.returncode in (0, failed), ended
+    return ran
+
+
 def must_run(command: Sequence[str | Path], *, folder: Path, timeout_s: float = 600) -> str:
     """Run a command that has to succeed."""
     ran = run(command, folder=folder, timeout_s=timeout_s)

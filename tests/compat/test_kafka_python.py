@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from streamactors.broker import Cluster
-from tests.compat.support import HERE, allowed, python_packages, python_source, run
+from tests.compat.support import HERE, allowed, python_packages, python_source, run_suite
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -36,12 +36,13 @@ def run_at(bootstrap_servers: str, folder: Path) -> dict[str, str]:
     (source / "test" / "__init__.py").touch()  # or the interpreter's own `test` package is found instead
     shutil.copy(HERE / "kafka_python_service.py", source / "test" / "service.py")
     report = folder / "report.xml"
-    ran = run(
+    ran = run_suite(
         [
             *(sys.executable, "-m", "pytest", "-q", "--tb=native", "-o", "addopts=", f"--junitxml={report}"),
             *("-p", "no:logging", "-p", "no:streamactors", "-p", "no:cacheprovider", "-p", "no:randomly"),
             *("--timeout=60", "--timeout-method=signal", *SUITE),
         ],
+        failed=1,
         folder=source,
         timeout_s=540,
         env={

@@ -13,7 +13,7 @@ import pytest
 
 from streamactors.broker import Cluster
 from tests.compat.apache_data_node import ApacheDataNode
-from tests.compat.support import HERE, allowed, debian_source, must_run, run
+from tests.compat.support import HERE, allowed, debian_source, must_run, run_suite
 from tests.differential.apache_kafka import broker as apache_kafka
 
 pytestmark = [pytest.mark.compat, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -64,8 +64,9 @@ def outcomes(
     )
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    ran = run(
+    ran = run_suite(
         [runner / "test-runner", "-E", f"-p{at_a_time}", "-L"],
+        failed=1,
         folder=runner,
         timeout_s=timeout_s,
         env={
