@@ -59,7 +59,7 @@ def run_at(bootstrap_servers: str, folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    with Cluster(process=True, config=SETTINGS, listen="127.0.0.1:0") as cluster:
+    with Cluster(process=True, config=SETTINGS, listen="127.0.0.1:0", advertise="127.0.0.1:0") as cluster:
         return run_at(cluster.bootstrap_servers, tmp_path_factory.mktemp("kafka-python"))
 
 
