@@ -147,7 +147,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, An
         theirs = play(kafka.address, broker_follows)
     finally:
         kafka.stop()
-    with Cluster(process=True) as cluster:
+    with Cluster(process=True, listen="127.0.0.1:0") as cluster:
         ours = play(cluster.bootstrap_servers)
     return {step.name: (comparable(theirs[step.name]), comparable(ours[step.name])) for step in SCRIPT}
 

@@ -59,7 +59,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], d
         theirs = play(kafka.address, SCRIPT)
     finally:
         kafka.kill()
-    with Cluster(process=True, config=SETTINGS) as cluster:
+    with Cluster(process=True, listen="127.0.0.1:0", config=SETTINGS) as cluster:
         ours = play(cluster.bootstrap_servers, SCRIPT)
     return comparable(theirs), comparable(ours)
 
