@@ -124,7 +124,7 @@ def test_records_are_written_when_the_disk_has_room_again(full, system, caplog, 
     done.result(30)
 
 
-@pytest.mark.expects_log("its partitions may refuse records")
+@pytest.mark.expects_log("its partitions may refuse records", "its partitions take records again")
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_the_produce_command_names_the_full_disk(full, caplog, capsys, monkeypatch, acks):
     address, fill = full

@@ -162,6 +162,7 @@ def test_a_connection_without_the_token_is_dropped_and_logged(
         struct.pack(">I", 32) + b'{"ask":"latest","start":"here"}  ',
     ],
 )
+@pytest.mark.expects_log("bridge: dropped")
 def test_nonsense_ends_its_connection_and_nothing_else(bridge: Bridge, answers: Answers, sent: bytes) -> None:
     with socket.create_connection(bridge.address, 10) as connection:
         connection.sendall(bridge.token.encode() + sent)
@@ -261,6 +262,7 @@ def test_the_reader_needs_no_other_part_of_this_package() -> None:
     )
 
 
+@pytest.mark.expects_log("bridge: dropped")
 def test_with_tls_only_a_reader_with_the_certificate_and_the_token_gets_rows() -> None:
     bridge = Bridge(Answers(), SCHEMA, "127.0.0.1", 4, tls_for_one_run())
     bridge.start()
@@ -299,6 +301,7 @@ def test_a_connection_that_was_reset_before_it_is_accepted_does_not_end_the_brid
         bridge.close()
 
 
+@pytest.mark.expects_log("bridge: dropped")
 def test_a_connection_for_which_no_thread_starts_does_not_end_the_bridge(
     bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +330,7 @@ def test_a_bridge_serves_so_many_connections_and_no_more(bridge: Bridge, monkeyp
         reader.stop()
 
 
+@pytest.mark.expects_log("bridge: dropped")
 def test_closing_a_bridge_ends_the_connections_that_are_open_and_may_be_repeated(
     bridge: Bridge, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ def test_another_schema_is_refused_only_while_a_batch_must_be_repeated(
 # ── elements in memory, ranges and files ──────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.expects_log("has no identity to compare")
 def test_a_list_says_how_its_second_run_is_meant(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another list with the same checkpoint gave no row and no word."""
     folder = tmp_path / "ck"

@@ -29,6 +29,7 @@ def run(source: Any, sink: Any) -> SparkStreamQuery:
     return query
 
 
+@pytest.mark.expects_log("has no identity to compare")
 def test_a_second_run_of_the_same_snippet_goes_on_behind_the_checkpoint(spark: Any, tmp_path: Path) -> None:
     written: Written = []
 
@@ -54,6 +55,7 @@ def test_rows_reach_spark_over_tls(spark: Any, tmp_path: Path) -> None:
     assert sorted(row for _, rows in written for row in rows) == [(n,) for n in range(50)]
 
 
+@pytest.mark.expects_log("nobody has read its result")
 def test_a_side_sink_that_fails_late_ends_the_query_and_its_element_comes_again(spark: Any, tmp_path: Path) -> None:
     """The side's failure came when `also_to` had completed, and the query waited for ever for the side to be done."""
     written: Written = []
@@ -77,6 +79,7 @@ def test_a_side_sink_that_fails_late_ends_the_query_and_its_element_comes_again(
     assert set(seen) == set(range(20))
 
 
+@pytest.mark.expects_log("has no identity to compare")
 def test_a_function_that_declares_query_id_gets_the_id_that_the_checkpoint_keeps(spark: Any, tmp_path: Path) -> None:
     ids: list[str] = []
 

@@ -70,6 +70,7 @@ def test_timestamps_keep_their_moment_in_any_session_time_zone(spark: Any) -> No
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.expects_log("skipped")
 def test_a_decider_drops_the_row_that_raises_and_without_one_the_query_fails(spark: Any) -> None:
     flow = Flow.map(lambda row: (10 // row[0],))
     kept = flow.with_attributes(decider=lambda error: Directive.RESUME)

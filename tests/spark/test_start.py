@@ -218,6 +218,7 @@ def failure(text: str) -> Exception:
     return StreamingQueryException(text)
 
 
+@pytest.mark.expects_log("did not come up within", again=True)
 def test_a_python_process_that_came_up_too_late_is_tried_again() -> None:
     runner = Runner([failure(f"x: {NO_WORKER}"), failure(f"y: {NO_WORKER}"), None])
     runner._run()
@@ -225,6 +226,7 @@ def test_a_python_process_that_came_up_too_late_is_tried_again() -> None:
     assert runner.ends == []
 
 
+@pytest.mark.expects_log("did not come up within", again=True)
 def test_tries_come_to_an_end() -> None:
     runner = Runner([failure(NO_WORKER)] * 20)
     runner._run()

@@ -21,7 +21,7 @@ from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files,
 from tests.watch.processes import ProcessWatch
 from tests.watch.rooms import expected_in
 
-NO_LOGS_IN = ("tests/spark/", "tests/compat/", "tests/differential/")
+NO_LOGS_IN = ("tests/compat/", "tests/differential/")
 SLOW = ("slow", "compat", "differential")
 """Rooms, and kinds of tests, that do not say yet what they expect to be logged. All else is watched there, too."""
 

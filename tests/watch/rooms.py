@@ -55,6 +55,12 @@ PAGES: Final = {
     "Spark has not started after": "the JVM is slow",
 }
 
+SPARK: Final = {
+    "Spark has not started after": "the JVM is slow",
+    "did not come up within": "Spark's Python process is slow, and the query is started again",
+    "late rows dropped so far": "many tests are about late rows, and Spark decides in which process and second a task drops them",
+}
+
 ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "": (ANYWHERE,),
     "tests/actors/": (ACTORS,),
@@ -67,6 +73,7 @@ ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "tests/faults/": (NODES, CLIENTS),
     "tests/kafka/": (NODES, CLIENTS, LATE),
     "tests/simulation/": (NODES,),
+    "tests/spark/": (NODES, CLIENTS, SPARK),
     "tests/testing/": (NODES, CLIENTS),
     "tests/windows/": (LATE,),
 }

@@ -20,11 +20,10 @@ from streamactors.broker.controller.metadata_snapshots import (
     truncate_log,
     write_snapshot,
 )
-from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError
+from streamactors.broker.errors import BrokerError, BrokerStartError, StorageError, StorageShortage
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.log.manager import LogManager
 from streamactors.broker.log.partition.partition_log import PartitionLog
-from streamactors.broker.log.shortage import passes
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records
@@ -180,9 +179,10 @@ class MetadataLog:
         try:
             for at, records, last_offset in batches:  # noqa: B007 - the error below names it
                 loader.replay(records, last_offset)
-        except (CorruptRecord, BrokerError, OSError) as error:
-            if isinstance(error, OSError) and passes(error):
-                raise disk_error(self._log, error, f"{self._log.directory} cannot be read") from error
+        except OSError as error:
+            failed = disk_error(self._log, error, f"{self._log.directory} cannot be read")
+            raise failed if isinstance(failed, StorageShortage) else BrokerStartError(str(failed)) from error
+        except (CorruptRecord, BrokerError) as error:
             raise BrokerStartError(
                 f"the metadata log is damaged at record {at} ({error}); restore {METADATA_TOPIC}-0 from a copy, "
                 "or start with another --data folder"

@@ -28,6 +28,7 @@ from streamactors.broker.metadata.snapshot import decode_snapshot
 from streamactors.broker.metadata.transaction_record import BeginTransaction, EndTransaction
 from streamactors.broker.quorum.voter_set import parse_voters
 from streamactors.broker.records.control_batch import control_batch
+from tests.broker.failing_folder import FailingDisk
 from tests.broker.log.forgetful_disk import ForgetfulDisk
 
 NOW_MS = 1_700_000_000_000
@@ -220,6 +221,18 @@ def test_records_that_contradict_each_other_stop_the_broker_with_one_line(tmp_pa
     with pytest.raises(BrokerStartError, match="the metadata log is damaged at record 0") as caught:
         log.load()
     assert "\n" not in str(caught.value)
+    logs.close()
+
+
+@pytest.mark.expects_log("was not closed in order", "cannot close the log", "Input/output error")
+def test_a_disk_that_cannot_be_read_is_no_damage_of_the_log(tmp_path: Path) -> None:
+    disk = FailingDisk()
+    logs = manager(tmp_path, disk)
+    log = opened(logs)
+    write(log, topic(0))
+    disk.fail(tmp_path)
+    with pytest.raises(BrokerStartError, match="__cluster_metadata-0 cannot be read: Input/output error"):
+        log.load()
     logs.close()
 
 

@@ -126,6 +126,7 @@ def counting(records: Any, late: Any = None) -> Any:
     return records.group_by_key().windowed_by(KINDS["tumbling"], late=late).count().suppress(CLOSED).to_stream()
 
 
+@pytest.mark.expects_log("skipped")
 def test_deciders_drop_the_row_that_raises_in_steps_and_in_windows(cluster: Any, system: Any, tmp_path: Path) -> None:
     def build(records: Any, late: Any) -> Any:
         return (

@@ -100,6 +100,7 @@ GIVEN = {
 
 @given(**GIVEN)
 @settings(max_examples=4, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@pytest.mark.expects_log("skipped")
 def test_random_errors_and_late_rows(
     cluster: Any, system: Any, tmp_path: Path, case: Case, seed: int, raises: set[str], decider: str
 ) -> None:

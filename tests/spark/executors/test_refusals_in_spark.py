@@ -124,6 +124,7 @@ def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.expects_log("does not exist: its record was deleted")
 def test_a_graph_into_a_topic_skips_deleted_records_where_it_is_asked_to(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
