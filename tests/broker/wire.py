@@ -15,12 +15,12 @@ from streamactors.broker.protocol.messages import decode_response, encode_reques
 TIMEOUT_S = 30.0
 
 
-def wait_until(condition: Callable[[], bool], what: str = "the condition") -> None:
+def wait_until(condition: Callable[[], bool], what: str = "the condition", timeout_s: float = TIMEOUT_S) -> None:
     """Wait for something that another thread does."""
-    give_up = time.monotonic() + TIMEOUT_S
+    give_up = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > give_up:
-            raise AssertionError(f"{what} did not come about within {TIMEOUT_S:.0f} s")
+            raise AssertionError(f"{what} did not come about within {timeout_s:.0f} s")
         time.sleep(0.001)
 
 

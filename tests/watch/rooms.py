@@ -46,6 +46,7 @@ CLIENTS: Final = {
     "a commit has waited for": "a sink is slow",
     "ms after the stream was stopped": "a slow stream has not finished at its end",
     "its state is not closed": "the disk is slow",
+    " of the run in ": "a member was late, and its transactional run begins again",
 }
 LATE: Final = {
     "late rows dropped so far": "laws are about rows of any time, and new examples of Hypothesis may be late"
