@@ -118,10 +118,10 @@ def test_a_stream_and_its_tasks_name_the_option_of_the_format_where_records_are_
     planner = reading.planner_of(options)
     start = {**planner.initial(), name_of(TopicPartition("t", 0)): 0}
     with pytest.raises(
-        RecordsGone, match=r"retention has passed the checkpoint: .*; failOnDataLoss=false goes on behind them"
+        RecordsGone, match=r"retention has passed the checkpoint: .*; failOnDataLoss=false continues after them"
     ):
         planner.latest(start)
     with pytest.raises(
-        RecordsGone, match=r"t-0: the records from 0 on are not there any more .*; failOnDataLoss=false goes on"
+        RecordsGone, match=r"t-0: the records from 0 on are not there any more .*; failOnDataLoss=false continues after"
     ):
         list(reading.rows_of(options, ("t", 0, 0, END)))

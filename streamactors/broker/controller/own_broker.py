@@ -44,7 +44,7 @@ class Writer(Protocol):
 
 
 class OwnBroker:
-    """See the module. `leads_others`: other brokers may join."""
+    """The broker of the controller's own node. `leads_others`: other brokers may join."""
 
     def __init__(self, node: Runtime, dispatcher: Dispatcher, writer: Writer, *, leads_others: bool) -> None:
         self._node = node

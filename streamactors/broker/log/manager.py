@@ -354,7 +354,7 @@ class LogManager:
         kept = log.directory.parent / stray_name(topic, partition)
         try:
             log.close()
-        except StorageError as error:  # its files are closed all the same, and whoever opens them recovers them
+        except StorageError as error:  # its files are closed nevertheless, and the next open recovers them
             logger.warning("%s", error)
         try:
             self._disk.rename(log.directory, kept)

@@ -43,7 +43,7 @@ class Backoff(Protocol):
 
 
 class Follower(Protocol):
-    """Stands for what one stage materializes, in each run."""
+    """Represents what one stage materializes, across runs."""
 
     @property
     def value(self) -> Any:
@@ -94,7 +94,7 @@ Built = Callable[[Run, list[Any], list[Logic]], Any]
 
 
 class RestartedRun:
-    """See the module. `begin(plan, system, built)` starts a run."""
+    """Runs a plan, and runs it again when a run was aborted for a restart. `begin(plan, system, built)` starts a run."""
 
     def __init__(
         self, plan: Plan, backoff: Backoff, system: ActorSystem, begin: Callable[[Plan, ActorSystem, Built], Any]
@@ -156,7 +156,7 @@ class RestartedRun:
         self._waiting.runs.alive.discard(self._waiting)
 
     def unread(self, text: str) -> UnreadFailure:
-        """Return the failure of the stream, which its futures share: it is logged if nobody reads it."""
+        """Return the failure of the stream, which its futures share. It is logged if it is never read."""
         if self._unread is None:
             self._unread = UnreadFailure(text)
         return self._unread
@@ -221,7 +221,7 @@ class RestartedRun:
             self._phase = Phase.RUNNING
         try:
             self._begin(self._plan, self._system, self._next)
-        except BaseException as error:  # noqa: BLE001  # whoever reads the result hears of it
+        except BaseException as error:  # noqa: BLE001  # the result fails with it
             self._finish(error)
 
     # ── the end of the stream; any thread ─────────────────────────────────────────────────────────────────────────
@@ -284,7 +284,7 @@ class _FutureFollower:
         self._owner = owner
         self.value: StreamFuture[Any] = StreamFuture(name)
         self.run: Run | None = None
-        self._text: str | None = None  # of the failure that is held back, if nobody reads it
+        self._text: str | None = None  # what is logged if the failure that is held back is never read
 
     def follow(self, value: StreamFuture[Any]) -> None:
         mine = self.value

@@ -31,7 +31,7 @@ class _Client(NamedTuple):
 
 
 class RangeReader:
-    """See the module. `skip_lost`: records that retention has deleted are skipped, not an error. `to_skip`: how the user asks for that."""
+    """Reads ranges of partitions. `skip_lost`: skip records that retention has deleted, instead of raising. `to_skip`: the setting that asks for it."""
 
     def __init__(self, settings: ConsumerSettings, *, skip_lost: bool = False, to_skip: str = TO_SKIP) -> None:
         self._to_skip = to_skip
@@ -108,7 +108,7 @@ class RangeReader:
             elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE):
                 raise RecordsGone(
                     f"{key}: the records from {position} on are not there any more (retention has deleted them, or the topic was made "
-                    f"anew); {self._to_skip} goes on behind them"
+                    f"anew); {self._to_skip} continues after them"
                 )
             elif not error.retriable() or error.fatal():
                 raise ConsumerFailed(f"{key}: {error.str()} ({error.name()})")

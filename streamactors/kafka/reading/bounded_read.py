@@ -23,7 +23,7 @@ _log = logging.getLogger("streamactors.kafka")
 
 
 class BoundedRead:
-    """See the module. `in_run`: None for a source that is started again when it fails; the run continues then."""
+    """A read with an end. `in_run`: None for a source that is started again when it fails; the run continues then."""
 
     def __init__(self, shared: Shared, subscription: Subscription, in_run: ReadInRun | None = None) -> None:
         self._shared = shared

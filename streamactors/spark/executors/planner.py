@@ -173,7 +173,7 @@ class Planner:
         if gone and not self._plans.skip_lost:
             raise RecordsGone(
                 f"retention has passed the checkpoint: {', '.join(gone)} {'is' if len(gone) == 1 else 'are'} not there any more; "
-                f"{self._plans.to_skip} goes on behind them"
+                f"{self._plans.to_skip} continues after them"
             )
 
     def _check_source(self, offsets: Offsets) -> None:

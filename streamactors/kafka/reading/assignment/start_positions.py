@@ -90,7 +90,7 @@ class StartPositions:
             named = ", ".join(f"{key} {place} to {low - 1}" for key, (place, low) in sorted(gone.items()))
             raise RecordsGone(
                 f"retention has passed the checkpoint: {named} {'is' if len(gone) == 1 else 'are'} not there any more; "
-                "fail_on_data_loss=False goes on behind them"
+                "fail_on_data_loss=False continues after them"
             )
         ends = None if until is None else {_key(name): place for name, place in until.items()}
         for key, (_, low) in gone.items():
