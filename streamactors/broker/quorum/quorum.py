@@ -1,7 +1,8 @@
 """Carries out what `RaftState` decides, for a quorum of one as for a quorum of several: the log, the vote file and the time.
 
 Owner: the controller, on the thread of its dispatcher, which may wait for the disk. Effects are carried out one after the other,
-in the order in which the state machine asked for them. The effects of a later step come after those of an earlier one."""
+in the order in which the state machine asked for them. The effects of a later step come after those of an earlier one. The file has over 400 lines
+because it has one method for each effect of the state machine."""
 
 from __future__ import annotations
 

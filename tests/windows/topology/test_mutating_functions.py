@@ -4,7 +4,8 @@ Kafka Streams keeps bytes, so what its functions get is theirs. Here stores keep
 with functions that change no argument, and with functions that spoil their arguments; the latter without restarts, with a restart from the
 changelog after each row, with a restart from disk after each row, and with all rows as one chunk. All results are equal.
 
-Keys are strings, dicts and tuples of lists. A `peek` after each input and after the results spoils keys and values that others have taken."""
+Keys are strings, dicts and tuples of lists. A `peek` after each input and after the results spoils keys and values that others have taken.
+The file has over 400 lines because it is one table of topologies under one law."""
 
 from __future__ import annotations
 
