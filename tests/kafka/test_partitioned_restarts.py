@@ -44,6 +44,7 @@ def test_42_what_failed_comes_again_when_the_stream_is_restarted(settings, topic
 
 
 @pytest.mark.expects_log("restart_source: failed")
+@pytest.mark.expects_log("neither read nor committed")
 def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, system, committed, wait_for):
     topic = topic_with("restarting", [b"%d" % i for i in range(600)], 3)
     control, lock, seen, failures = RestartControl(), threading.Lock(), set(), [50, 120, 170]

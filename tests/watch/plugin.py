@@ -7,6 +7,7 @@ within a second. A test that breaks one of these fails at its end, by name."""
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Container, Generator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.watch.closings import ClosingWatch
 from tests.watch.leftovers import LeftoverWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
 from tests.watch.processes import ProcessWatch
-from tests.watch.rooms import expected_in
+from tests.watch.rooms import expected_in, room_of_processes
 
 NO_LOGS_IN = ("tests/compat/", "tests/differential/")
 SLOW = ("slow", "compat", "differential")
@@ -41,6 +42,7 @@ class Watch:
         self.closings = ClosingWatch()
         self.leftovers = LeftoverWatch()
         self._of_files = expected_of_files()
+        self._of_rooms: dict[str, Expected] = defaultdict(Expected)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -53,6 +55,16 @@ class Watch:
         self._patch.undo()
         self.processes.close()
         forget_causes()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Note what the tests of each room with brokers expect, those that are not selected included."""
+        for item in items:
+            room = room_of_processes(item.nodeid)
+            if room:
+                self._of_rooms[room] += expected_by(item.iter_markers("expects_log"))
+        for file, expected in self._of_files.items():
+            self._of_rooms[room_of_processes(file)] += expected
 
     def install(self) -> None:
         """Start to watch."""
@@ -70,7 +82,7 @@ class Watch:
         of_file = self._of_files.get(item.nodeid.partition("::")[0], Expected())
         logs = not item.nodeid.startswith(NO_LOGS_IN) and not any(map(item.get_closest_marker, SLOW))
         found = self.take(
-            expected_by(item.iter_markers("expects_log")) + of_file + expected_in(item.nodeid),
+            expected_by(item.iter_markers("expects_log")) + of_file + expected_in(item.nodeid) + self._by_chance(item),
             exit_codes={code for marker in item.iter_markers("expects_exit_code") for code in marker.args},
             may_crash=item.get_closest_marker("expects_crash") is not None,
             logs=self._report is not None or logs,
@@ -81,6 +93,12 @@ class Watch:
             with self._report.open("a") as report:
                 report.write(json.dumps([item.nodeid, found, self.templates]) + "\n")
         return result
+
+    def _by_chance(self, item: pytest.Item) -> Expected:
+        """Return what other tests of a room with brokers provoke, once each: a process that is killed, or a machine without time, does so by chance."""
+        room = room_of_processes(item.nodeid)
+        found = self._of_rooms[room] if room else Expected()
+        return Expected(found.parts + found.again)
 
     def take(
         self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False, logs: bool = True

@@ -82,6 +82,11 @@ ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
 """The kinds of lines by room: the prefix of a test's id."""
 
 
+def room_of_processes(test: str) -> str:
+    """Return the room of a test whose brokers and clients have threads and processes of their own; empty for other tests."""
+    return next((room for room, kinds in ROOMS.items() if NODES in kinds and test.startswith(room)), "")
+
+
 def expected_in(test: str) -> Expected:
     """Return what a test may log because of its room."""
     kinds = [kind for prefix, kinds in ROOMS.items() if test.startswith(prefix) for kind in kinds]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from streamactors.kafka.reading.ending import Ending
 from streamactors.log_limit import LEFT_OUT
 from tests.watch.closings import CLOSINGS, ClosingWatch
 from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, too_late, unexpected
+from tests.watch.plugin import Watch
 from tests.watch.processes import FOLDER
-from tests.watch.rooms import expected_in
+from tests.watch.rooms import expected_in, room_of_processes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,6 +185,27 @@ def test_the_list_of_expected_messages_is_sorted_and_its_files_exist() -> None:
     lines = [line for line in EXPECTED.read_text().splitlines() if not line.startswith("#")]
     assert lines == sorted(set(lines))
     assert [file for file in expected_of_files() if not (ROOT / file).exists()] == []
+
+
+def test_the_rooms_with_brokers_are_known_and_no_other() -> None:
+    assert room_of_processes("tests/kafka/test_x.py::test_y") == "tests/kafka/"
+    assert room_of_processes("tests/stages/test_x.py::test_y") == ""
+
+
+def test_what_a_test_of_a_room_provokes_may_come_by_chance_in_another_of_this_room() -> None:
+    def item(name: str, *parts: str) -> Any:
+        marks = [pytest.mark.expects_log(*parts).mark] if parts else []
+        return SimpleNamespace(nodeid=name, iter_markers=lambda _: iter(marks))
+
+    killed, other = item("tests/broker/test_a.py::test_a", "damaged at offset"), item("tests/broker/test_b.py::test_b")
+    elsewhere = item("tests/stages/test_c.py::test_c")
+    watch = Watch()
+    watch.pytest_collection_modifyitems([killed, other, elsewhere])
+    seen = Seen(
+        "streamactors.broker.log", "WARNING", "…", "t-0: damaged at offset 7: the last batch is incomplete", 0.0
+    )
+    assert unexpected([seen], watch._by_chance(other)) == []
+    assert len(unexpected([seen], watch._by_chance(elsewhere))) == 1
 
 
 def test_a_room_expects_what_the_machine_decides_in_it_and_nothing_else() -> None:
