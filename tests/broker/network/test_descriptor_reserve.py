@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,18 @@ def lowest_free() -> int:
     lowest = os.dup(0)
     os.close(lowest)
     return lowest
+
+
+@pytest.fixture
+def no_gaps() -> Iterator[None]:
+    """No number below the highest open descriptor is free. In a gap a few connections fit, and the next one has a far higher number."""
+    open_ones = [int(each) for each in os.listdir("/proc/self/fd")] if Path("/proc/self/fd").exists() else [0]
+    fillers: list[int] = []
+    while lowest_free() < max(open_ones):
+        fillers.append(os.dup(0))
+    yield
+    for each in fillers:
+        os.close(each)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +57,7 @@ def test_a_process_without_a_limit_accepts_everything(monkeypatch: pytest.Monkey
 
 
 def test_connections_wait_until_others_end_and_the_accepted_ones_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, no_gaps: None
 ) -> None:
     with LiveBroker(tmp_path) as live:
         live.create_topic("orders")
