@@ -43,6 +43,39 @@ def test_42_what_failed_comes_again_when_the_stream_is_restarted(settings, topic
     assert set(seen) == {(partition, offset) for partition in (0, 1) for offset in range(100)}
 
 
+@pytest.mark.expects_log("neither read nor committed")
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_partition_whose_stream_has_failed_is_not_given_to_another_stream(
+    settings, topic_with, system, committed, wait_for, caplog, inside
+):
+    """A map that runs inside the source of the partition fails, or one downstream -> what was not taken went to a second stream, and its
+    commits skipped the record that had failed."""
+    topic = topic_with(f"apart-{inside}", [b"%d" % i for i in range(200)], 1)
+    given, seen = [], []
+
+    def store(record):
+        if record.offset == 60:
+            raise KeyError("the store is gone")
+        seen.append(record.offset)
+
+    def begin(pair):
+        through = Flow.map(store) if inside else Flow.identity().async_boundary().map(store)
+        done = pair[1].via(through).max_chunk(8).run_with(Sink.ignore(), system)
+        given.append(done)
+        return done
+
+    source = Consumer.partitioned_source(settings, Subscriptions.topics(topic))
+    control, done = source.map(begin).to_mat(Sink.ignore(), Keep.both).run(system)
+    wait_for(lambda: "neither read nor committed" in caplog.text or len(given) > 1)
+    assert isinstance(given[0].exception(60), KeyError)
+    control.shutdown()
+    done.result(60)
+    control.is_shutdown.result(60)
+    assert len(given) == 1
+    assert seen == list(range(60))
+    assert committed(topic, 1)[0] <= 60
+
+
 @pytest.mark.expects_log("restart_source: failed")
 @pytest.mark.expects_log("neither read nor committed")
 def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, system, committed, wait_for):

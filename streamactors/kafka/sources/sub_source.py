@@ -50,7 +50,7 @@ class SubSource:
         self.finished = False
         """It has come to its own end: a bounded read, a revoked partition, a stopped source."""
         self.failure: BaseException | None = None
-        """What its downstream failed with."""
+        """What a step inside it, or its downstream, failed with."""
         self._lock = threading.Lock()
         self._logic: _SubSourceLogic | None = None
         self._closed: tuple[BaseException | None] | None = None
@@ -203,6 +203,8 @@ class _SubSourceLogic(SourceLogic):
 
     def on_stop(self) -> None:
         self._feed.when_changed(None)
+        if self.failure is not None and not self._sub.finished:
+            self._sub.failure = self.failure  # a step inside has failed: nothing downstream cancels with its error
         self._sub.parent.sub_source_ended(self._sub)
 
     def snapshot_state(self) -> str:
