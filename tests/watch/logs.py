@@ -27,13 +27,6 @@ DELAY_S = 0.5
 """How long a thread may be held up between the look at the clock that admits a line and the line: two lines a second apart come closer by that."""
 FLOOD = 20
 _NUMBERS = re.compile(r"\d+")
-TOO_LATE = (
-    "did not end within",
-    "did not stop within",
-    "not closed %g s after",
-    "but these do not return and keep their threads",
-)
-"""Parts of templates. Such a record says that something was not closed in time: it has to be expected in every room."""
 NOT_OURS = "streamactors.kafka.librdkafka"
 """librdkafka's own lines, which reach nobody who has not given this logger a handler. What matters of them is logged in our words."""
 
@@ -135,11 +128,6 @@ def _fits(seen: Seen, parts: tuple[str, ...]) -> bool:
 def unexpected(seen: Iterable[Seen], expected: Expected) -> list[str]:
     """Return a sentence for each record that is not expected."""
     return [f"logged, and not expected: {each}" for each in seen if not expected.has(each)]
-
-
-def too_late(seen: Iterable[Seen], expected: Expected) -> list[str]:
-    """Return a sentence for each record that tells of something that was not closed in time, and is not expected."""
-    return unexpected((each for each in seen if any(part in each.template for part in TOO_LATE)), expected)
 
 
 def repeated(seen: Iterable[Seen], expected: Expected = Expected()) -> list[str]:

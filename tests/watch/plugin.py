@@ -18,13 +18,9 @@ from streamactors.gauges import forget_overfull, overfull
 from streamactors.log_limit import forget_causes
 from tests.watch.closings import ClosingWatch
 from tests.watch.leftovers import LeftoverWatch
-from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, too_late, unexpected
+from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, unexpected
 from tests.watch.processes import ProcessWatch
 from tests.watch.rooms import expected_in, room_of_processes
-
-NO_LOGS_IN = ("tests/compat/", "tests/differential/")
-SLOW = ("slow", "compat", "differential")
-"""Rooms, and kinds of tests, that do not say yet what they expect to be logged. All else is watched there, too."""
 
 
 class Watched(AssertionError):
@@ -80,12 +76,10 @@ class Watch:
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         result = yield
         of_file = self._of_files.get(item.nodeid.partition("::")[0], Expected())
-        logs = not item.nodeid.startswith(NO_LOGS_IN) and not any(map(item.get_closest_marker, SLOW))
         found = self.take(
             expected_by(item.iter_markers("expects_log")) + of_file + expected_in(item.nodeid) + self._by_chance(item),
             exit_codes={code for marker in item.iter_markers("expects_exit_code") for code in marker.args},
             may_crash=item.get_closest_marker("expects_crash") is not None,
-            logs=self._report is not None or logs,
         )
         if found:
             if self._report is None:
@@ -100,9 +94,7 @@ class Watch:
         found = self._of_rooms[room] if room else Expected()
         return Expected(found.parts + found.again)
 
-    def take(
-        self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False, logs: bool = True
-    ) -> list[str]:
+    def take(self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False) -> list[str]:
         """Return a sentence for each fault since the last call."""
         left = self.leftovers.take()  # first: a stream that ends only now may log
         unread, seen = self.logs.take()
@@ -115,8 +107,6 @@ class Watch:
         failed = self.processes.exit_codes.take(exit_codes)
         found += [] if may_crash else crashes + failed
         self.templates = sorted({each.template for each in [*unread, *of_processes]})
-        if not logs:
-            return found + too_late([*unread, *of_processes], expected)
         found += unexpected([*unread, *of_processes], expected)
         found += repeated([*seen, *of_processes], expected)
         return found

@@ -15,7 +15,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.reading.ending import Ending
 from streamactors.log_limit import LEFT_OUT
 from tests.watch.closings import CLOSINGS, ClosingWatch
-from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, too_late, unexpected
+from tests.watch.logs import EXPECTED, Expected, Seen, expected_of_files, repeated, unexpected
 from tests.watch.plugin import Watch
 from tests.watch.processes import FOLDER
 from tests.watch.rooms import expected_in, room_of_processes
@@ -172,13 +172,6 @@ def test_a_record_is_expected_by_a_part_of_its_message_or_by_its_template() -> N
     assert unexpected([record], Expected(("parent failed",))) == [
         "logged, and not expected: WARNING streamactors.x: child failed: ValueError"
     ]
-
-
-def test_what_was_not_closed_in_time_has_to_be_expected_and_other_records_are_left_to_the_rooms() -> None:
-    late = Seen("streamactors.x", "ERROR", "%s did not stop within %g s", "broker 7 did not stop within 10 s", 0.0)
-    other = Seen("streamactors.x", "ERROR", "%s failed", "broker 7 failed", 0.0)
-    assert too_late([late, other], Expected()) == unexpected([late], Expected())
-    assert too_late([late, other], Expected(("broker 7",))) == []
 
 
 def test_the_list_of_expected_messages_is_sorted_and_its_files_exist() -> None:
