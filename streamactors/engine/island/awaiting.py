@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from streamactors.actors.waits import forget_loop, need_loop
@@ -49,7 +50,7 @@ def watch(logic: Logic, awaited: Any, ended: Ended, loop: asyncio.AbstractEventL
 
         home.call_soon_threadsafe(awaited.add_done_callback, done)
         need_loop(awaited, home, logic)
-        return lambda: home.call_soon_threadsafe(awaited.cancel)
+        return lambda: _cancel_on(home, awaited)
     coroutine = awaited if inspect.iscoroutine(awaited) else _awaiting(awaited)
     if loop is None:
         future = run_coroutine(logic.interpreter.island.run.system, coroutine)
@@ -61,6 +62,12 @@ def watch(logic: Logic, awaited: Any, ended: Ended, loop: asyncio.AbstractEventL
             raise
     future.add_done_callback(lambda future: ended(*_outcome(future)))
     return future.cancel
+
+
+def _cancel_on(home: asyncio.AbstractEventLoop, awaited: asyncio.Future[Any]) -> None:
+    """Cancel a future on its own loop. A loop that is closed runs nothing any more: there is nothing to cancel."""
+    with suppress(RuntimeError):
+        home.call_soon_threadsafe(awaited.cancel)
 
 
 async def _awaiting(awaitable: Any) -> Any:
