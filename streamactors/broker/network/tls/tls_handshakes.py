@@ -28,10 +28,19 @@ _REASONS: Final = {
     "WRONG_VERSION_NUMBER": "it speaks no TLS; set the client's security.protocol to SSL or SASL_SSL",
     "UNSUPPORTED_PROTOCOL": "it has no version of TLS that this listener has (ssl.enabled.protocols)",
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it has no certificate, and ssl.client.auth is required",
-    "CERTIFICATE_VERIFY_FAILED": "its certificate is not signed by one of ssl.truststore",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not trust the broker's certificate; give it the authority (ssl.ca.location)",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it refuses the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it refuses the broker's certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it refuses the broker's certificate: it has expired",
 }
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """Return why there is no handshake, of the client."""
+    if error.reason == "CERTIFICATE_VERIFY_FAILED":
+        refused = f"its certificate is refused: {getattr(error, 'verify_message', error)}"
+        return f"{refused}; it must be valid now, and signed by an authority of ssl.truststore.location"
+    return _REASONS.get(error.reason or "", str(error.reason or error).lower().replace("_", " "))
 
 
 class TlsHandshakes:
@@ -93,10 +102,8 @@ class TlsHandshakes:
             self._dispatcher.modify(sock, None, step)
         except OSError as error:
             host, port, _ = self._open[sock]
-            reason = getattr(error, "reason", None)
             if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
-                why = _REASONS.get(reason or "", str(reason or error).lower().replace("_", " "))
-                self._foreigners.report(host, address(host, port), f"closed: no TLS handshake, {why}")
+                self._foreigners.report(host, address(host, port), f"closed: no TLS handshake, {_reason(error)}")
             self._end(sock)
         else:
             self._forget(sock)
