@@ -27,7 +27,7 @@ GROUPS, TRANSACTIONS = "consumer.group.ConsumerGroupCommand", "TransactionsComma
 # What two brokers cannot have in common: ids of members, ports, times.
 _PRIVATE = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
-    (re.compile(r"127\.0\.0\.1:\d+"), "BROKER"),
+    (re.compile(r"127(\.\d+){3}:\d+"), "BROKER"),
     (re.compile(r"\b1[78]\d{11}\b(\s+\d+\s+)?"), "TIME "),  # and how long a transaction has been open
     (re.compile(r"^\tat .*\n", re.MULTILINE), ""),
 )

@@ -26,6 +26,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not apache.found(), reason="Java or Maven is not here"),
     pytest.mark.timeout(1_200),
+    pytest.mark.expects_log("its login failed", "another request before its login", "no TLS handshake, "),
 ]
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
