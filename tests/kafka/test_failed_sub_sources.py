@@ -20,7 +20,12 @@ class World:
     def __init__(self) -> None:
         settings = SimpleNamespace(wait_close_partition_ms=500)
         plan: Any = SimpleNamespace(
-            commits=Commits.NOBODY, commits_done=False, offsets_on_assign=None, on_revoke=None, settings=settings
+            commits=Commits.NOBODY,
+            commits_done=False,
+            offsets_on_assign=None,
+            on_revoke=None,
+            settings=settings,
+            until_end=False,
         )
         self.logic: Any = PartitionedSourceLogic(plan)
         self.given: list[TopicPartition] = []

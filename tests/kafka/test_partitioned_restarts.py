@@ -76,6 +76,27 @@ def test_a_partition_whose_stream_has_failed_is_not_given_to_another_stream(
     assert committed(topic, 1)[0] <= 60
 
 
+def test_a_bounded_read_fails_with_the_stream_of_a_partition_that_runs_apart(settings, topic_with, system, committed):
+    """The read waited without end for a partition that nobody read any more."""
+    topic = topic_with("apart-to-the-end", [b"%d" % i for i in range(200)], 2)
+    apart = []
+
+    def store(record):
+        if (record.partition, record.offset) == (1, 60):
+            raise KeyError("the store is gone")
+        return record
+
+    def begin(pair):
+        apart.append(pair[1].map(store).run_with(Sink.ignore(), system))
+
+    source = Consumer.partitioned_source(settings, Subscriptions.topics(topic), until="end")
+    control, done = source.map(begin).to_mat(Sink.ignore(), Keep.both).run(system)
+    assert isinstance(done.exception(60), KeyError)
+    assert KeyError in {type(each.exception(60)) for each in apart}
+    assert control.is_shutdown.exception(60) is None
+    assert committed(topic, 2)[1] <= 60
+
+
 @pytest.mark.expects_log("restart_source: failed")
 @pytest.mark.expects_log("neither read nor committed")
 def test_K_20_restarted_partitioned_sources_lose_nothing(settings, topic_with, system, committed, wait_for):

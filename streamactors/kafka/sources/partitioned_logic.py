@@ -198,6 +198,9 @@ class PartitionedSourceLogic(ConsumerLogic):
     def _on_sub_source_ended(self, sub: SubSource) -> None:
         if self._subs.get(sub.key) is not sub:
             return
+        if sub.failure is not None and self._plan.until_end:
+            self.fail_stage(sub.failure)  # nobody reads the partition to its end, for which the others would wait
+            return
         if sub.failure is not None:
             _log.warning(
                 "the stream that reads %s has failed (%s: %s); the partition is neither read nor committed until it is assigned "
