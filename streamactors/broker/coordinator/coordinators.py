@@ -23,6 +23,7 @@ from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
+from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
     from streamactors.actors.dispatching.timing_wheel import Timer
@@ -165,9 +166,10 @@ class Coordinators(Generic[S]):
                 continue
             partition = self._partitions.get(self._kind.topic, index)
             if partition is None:  # its log could not be made
-                _log.error(
-                    "%s-%d has no coordinator: it is not on this broker, which leads it", self._kind.topic, index
-                )
+                log_limited(
+                    _log, logging.ERROR, self._kind.topic,
+                    "%s-%d has no coordinator: it is not on this broker, which leads it", self._kind.topic, index,
+                )  # fmt: skip
                 continue
             self._coordinators[index] = self._elected(index, leader_epoch, partition.log.config)
 

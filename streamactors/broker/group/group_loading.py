@@ -20,6 +20,7 @@ from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control import read_marker
 from streamactors.broker.records.record import Record
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.group")
 
@@ -42,7 +43,10 @@ def load_groups(batches: Iterable[RecordBatch], rules: GroupRules, name: str) ->
             try:
                 kind = _fold(record, producer_id, groups, offsets, rules)
             except CorruptRecord as error:
-                _log.error("%s: the record at offset %d is left out: %s", name, record.offset, error)
+                log_limited(
+                    _log, logging.ERROR, name,
+                    "%s: the record at offset %d is left out: %s", name, record.offset, error,
+                )  # fmt: skip
                 continue
             if kind is not None:
                 unknown[kind] = unknown.get(kind, 0) + 1

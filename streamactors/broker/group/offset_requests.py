@@ -45,6 +45,7 @@ from streamactors.broker.protocol.record_schema import too_long
 from streamactors.broker.records.control import build_marker
 from streamactors.broker.records.record import NewRecord
 from streamactors.clock import Clock
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.group")
 
@@ -188,12 +189,7 @@ def _delete_topics_offsets(shard: OffsetsShard, offsets: Sequence[tuple[str, Par
         if error is not ErrorCode.NONE:
             left = [(*each, found) for each in offsets if (found := shard.offsets.get(*each)) is not None]
             shard.owed_tombstones.extend(left)
-            _log.warning(
-                "%s: %d offsets of deleted topics remain (%s); the next sweep deletes them",
-                shard.name,
-                len(left),
-                error.name,
-            )
+            _log_remaining(shard.name, len(left), "offsets of deleted topics", error)
 
     _write_tombstones(shard, offsets, then)
 
@@ -214,16 +210,24 @@ def sweep(shard: OffsetsShard) -> None:
             empty.append(group_id)  # its offsets go with it
         else:
             expired.extend((group_id, partition) for partition in gone)
-    _write_tombstones(shard, expired, partial(_expired, shard.name, f"{len(expired)} offsets"))
+    _write_tombstones(shard, expired, partial(_expired, shard.name, len(expired), "offsets"))
     if empty:
-        shard.remove(empty, partial(_expired, shard.name, f"{len(empty)} groups"))
+        shard.remove(empty, partial(_expired, shard.name, len(empty), "groups"))
 
 
-def _expired(name: str, what: str, error: ErrorCode) -> None:
+def _expired(name: str, count: int, kind: str, error: ErrorCode) -> None:
     if error is not ErrorCode.NONE:
-        _log.warning("%s: deleting %s that have expired failed: %s", name, what, error.name)
-    elif not what.startswith("0 "):
-        _log.info("%s: %s have expired", name, what)
+        _log_remaining(name, count, f"expired {kind}", error)
+    elif count:
+        _log.info("%s: %d %s have expired", name, count, kind)
+
+
+def _log_remaining(name: str, count: int, what: str, error: ErrorCode) -> None:
+    """The partition is not in the cause: a broker that has too few replicas refuses the tombstones of all its partitions at once."""
+    log_limited(
+        _log, logging.WARNING, (what, error),
+        "%s: %d %s remain (%s); the next sweep deletes them", name, count, what, error.name,
+    )  # fmt: skip
 
 
 def end_transaction(shard: OffsetsShard, end: WriteMarker) -> None:

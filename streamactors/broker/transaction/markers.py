@@ -20,6 +20,7 @@ from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import SendMarkers
 from streamactors.clock import Clock
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.transaction")
 
@@ -120,7 +121,11 @@ class Markers:
             if error is ErrorCode.NONE:
                 self._arrived(key, send, where)
             elif error in _SUCCEEDED:
-                _log.warning("%s: the marker for %s-%d is refused: %s", key[0], *where, error.name)
+                log_limited(
+                    _log, logging.WARNING, (key[0], error),
+                    "%s: the marker for %s-%d is refused: %s; a newer coordinator or producer epoch writes its own",
+                    key[0], *where, error.name,
+                )  # fmt: skip
                 self._owed.pop(key, None)
             else:
                 _log.info("%s: the marker for %s-%d is sent again: %s", key[0], *where, error.name)

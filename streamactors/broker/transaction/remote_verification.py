@@ -18,6 +18,7 @@ from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.broker_channels import BrokerChannels
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_messages import Asked, Errors
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.transaction")
 
@@ -99,8 +100,13 @@ def _errors(asked: Asked, answer: ChannelAnswer) -> dict[TopicPartition, ErrorCo
         return dict.fromkeys(asked.partitions, ErrorCode.NETWORK_EXCEPTION)
     if answer.value.error_code:
         error = ErrorCode(answer.value.error_code)
-        _log.error("the coordinator of transactional id %s verifies nothing: %s", asked.transactional_id, error.name)
-        if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:  # it is about this broker's rights, not the client's
+        unauthorised = error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        log_limited(
+            _log, logging.ERROR, error,  # each batch of each transactional producer asks
+            "the coordinator of transactional id %s verifies nothing: %s%s", asked.transactional_id, error.name,
+            "; this broker needs the right CLUSTER_ACTION of the cluster" if unauthorised else "",
+        )  # fmt: skip
+        if unauthorised:  # it is about this broker's rights, not the client's
             error = ErrorCode.INVALID_TXN_STATE
         return dict.fromkeys(asked.partitions, error)
     found = {

@@ -28,6 +28,7 @@ from streamactors.broker.transaction.transaction import (
     Transaction,
     TransactionState,
 )
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.transaction")
 
@@ -127,5 +128,8 @@ def load_transactions(batches: Iterable[RecordBatch], name: str) -> dict[str, Tr
                 else:
                     transactions[transactional_id] = decode_transaction_value(transactional_id, record.value)
             except CorruptRecord as error:
-                _log.error("%s: the record at offset %d is left out: %s", name, record.offset, error)
+                log_limited(
+                    _log, logging.ERROR, name,
+                    "%s: the record at offset %d is left out: %s", name, record.offset, error,
+                )  # fmt: skip
     return transactions

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streamactors import log_limit
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import CommitOffsets, NewOffset
@@ -241,9 +242,10 @@ def test_what_the_coordinator_of_an_epoch_acknowledges_is_read_by_that_of_the_ne
 
 
 def test_a_partition_that_is_not_here_leaves_the_others_their_coordinators(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Its log could not be made, because the disk was full. The groups of all partitions behind it had no coordinator, either.
+    monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         while client.call(10, 2, {"key": "readers", "key_type": 0}).error_code:
             pass
@@ -256,12 +258,13 @@ def test_a_partition_that_is_not_here_leaves_the_others_their_coordinators(
 
         def elect_again() -> None:
             hosted = node.partitions._topics[OFFSETS_TOPIC]
-            missing = hosted.pop(1)
+            missing = {number: hosted.pop(number) for number in (1, 2)}
             try:
                 node.metadata.publish(delta)
             finally:
-                hosted[1] = missing
+                hosted.update(missing)
 
         broker.on_data_plane(elect_again)
-        assert len(list(coordinators.shards())) == len(again) - 1
-        assert "is not on this broker" in caplog.text
+        assert len(list(coordinators.shards())) == len(again) - 2
+        (line,) = [line for line in caplog.messages if "is not on this broker" in line]
+        assert line.startswith("__consumer_offsets-1 has no coordinator")

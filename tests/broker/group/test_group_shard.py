@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streamactors import log_limit
 from streamactors.broker.coordinator.coordinator_messages import LoadFailed, Resign
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_group import GroupState
@@ -394,3 +395,27 @@ def test_offsets_of_a_deleted_topic_whose_tombstones_were_refused_are_deleted_at
     assert world.offsets() == {("t", 1): 2, ("u", 0): 1}
     world.crash()
     assert world.offsets() == {("t", 1): 2, ("u", 0): 1}
+
+
+def test_tombstones_that_the_log_refuses_are_one_line_a_second_for_all_partitions(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A leader with too few replicas refuses the tombstones of all fifty offsets partitions at once.
+    worlds = [ShardWorld(offset_rules=OffsetRules(retention_ms=1)) for _ in range(3)]
+    for number, world in enumerate(worlds):
+        world.shard.name = f"offsets-{number}"
+        world.commit("expires", [("u", 0, 1)])
+        member_id, generation = world.stable("uses")
+        world.commit("uses", [("t", 0, 1), ("t", 1, 1)], member_id=member_id, generation=generation)
+        world.advance(10)
+    for now_s in (0.0, 1.0):
+        monkeypatch.setattr(log_limit._of_process, "_now_s", lambda now_s=now_s: now_s)
+        for world in worlds:
+            for message in (Sweep(), TopicsDeleted(frozenset({"t"}))):
+                world.log.fail_next = E.NOT_ENOUGH_REPLICAS
+                world.tell(message)
+    log_limit.forget_causes()
+    groups = "offsets-0: 1 expired groups remain (NOT_ENOUGH_REPLICAS); the next sweep deletes them"
+    offsets = "offsets-0: 2 offsets of deleted topics remain (NOT_ENOUGH_REPLICAS); the next sweep deletes them"
+    more = " (%d more since the last line)"
+    assert caplog.messages == [groups, offsets, offsets + more % 2, groups + more % 2]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamactors import log_limit
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.transaction.remote_verification import RemoteVerification
@@ -88,3 +89,18 @@ def test_an_error_of_the_whole_answer_is_the_error_of_each_partition(
     asking: Asking, of_all: int, told: ErrorCode
 ) -> None:
     assert asking.answer(of_all=of_all) == dict.fromkeys((FIRST, SECOND), told)
+
+
+def test_a_right_that_this_broker_lacks_is_one_line_a_second_however_many_transactions_ask(
+    asking: Asking, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each batch of each transactional producer asks, and each was a line of its own.
+    monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
+    asking.answer(of_all=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    for number in range(30):
+        asking.verification.ask(1, Asked(f"tx-{number}", 8 + number, 0, (FIRST,)), lambda errors: None)
+        asking.answer(of_all=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert caplog.messages == [
+        "the coordinator of transactional id tx verifies nothing: CLUSTER_AUTHORIZATION_FAILED; "
+        "this broker needs the right CLUSTER_ACTION of the cluster"
+    ]
