@@ -49,6 +49,22 @@ def test_every_wrong_protocol_is_told_with_the_right_one(listeners: dict[str, st
     )
 
 
+def test_a_broker_does_not_warn_of_the_probe_of_a_client_with_the_right_protocol(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The probe runs when a broker was away for a moment. It began with TLS, so the broker warned of a TLS hello, and advised PLAINTEXT, which the
+    client had."""
+    with Cluster(users={"ann": "pw"}, tls=True, listen=[f"{each}://127.0.0.1:0" for each in PROTOCOLS]) as cluster:
+        there = dict(zip(PROTOCOLS, cluster.bootstrap_servers.split(","), strict=True))
+        authority = cluster.client_properties("ann")["ssl.ca.location"]
+        for each in PROTOCOLS:
+            properties = {"security.protocol": each, "ssl.ca.location": authority}
+            assert fault_of(addresses_of(there[each]), properties) is None
+        assert not caplog.messages
+        assert fault_of(addresses_of(there["SASL_PLAINTEXT"]), {}) is not None
+        assert not any("TLS" in line for line in caplog.messages)  # neither the client nor the listener has TLS
+
+
 @pytest.mark.parametrize(
     ("listener", "client", "said"),
     [

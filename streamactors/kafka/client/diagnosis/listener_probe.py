@@ -1,7 +1,8 @@
 """Finds out what a listener expects, after a client could not connect: TLS or not, a login or not, and whether its certificate is valid.
 
-`Connection.no_broker` and the commands call it when no broker answers a client. The probe sends a TLS handshake and a SaslHandshake request, and no
-secret. Each answer may take ANSWER_S. In librdkafka's log some faults look alike: an expired certificate and an unknown authority, for example."""
+`Connection.no_broker` and the commands call it when no broker answers a client. The probe tries the client's own protocol first, because a broker
+warns of a client that speaks another one. It sends a TLS handshake, a Metadata request of no topic, a SaslHandshake request, and no secret. Each answer
+may take ANSWER_S. In librdkafka's log some faults look alike: an expired certificate and an unknown authority, for example."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from streamactors.kafka.property_rules import Address
 CONNECT_S: Final = 0.5
 ANSWER_S: Final = 2.0
 _SASL_HANDSHAKE: Final = (17, 1)
+_METADATA: Final = (3, 1)
+_CORRELATION_ID: Final = 1
 _ILLEGAL_SASL_STATE: Final = 34
 _MAX_ANSWER: Final = 4096
 _CERTIFICATE_FAULTS: Final = {
@@ -51,7 +54,7 @@ def fault_of(addresses: Iterable[Address], properties: Mapping[str, Any]) -> str
         return None
     protocol = str(properties.get("security.protocol") or "PLAINTEXT").upper()
     wanted = str(properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "PLAIN").upper()
-    listener = _asked(address, wanted)
+    listener = _asked(address, protocol, wanted)
     if listener is None:
         return None
     return mismatch(listener, protocol) or (_certificate_fault(address, properties) if listener.tls else None)
@@ -85,34 +88,53 @@ def mismatch(listener: Listener, protocol: str) -> str | None:
     return f"the listener {' and '.join(said)}; set security.protocol to {way_out}" if said else None
 
 
-def _asked(address: Address, mechanism: str) -> Listener | None:
-    """Return what the listener speaks, None if it is no Kafka listener. TLS comes first: a listener with TLS answers nothing else."""
+def _asked(address: Address, protocol: str, mechanism: str) -> Listener | None:
+    """Return what the listener speaks, None if it is no Kafka listener. `protocol` is the client's."""
+    client_tls, client_login = protocol.endswith("SSL"), protocol.startswith("SASL")
+    for tls in (client_tls, not client_tls):
+        try:
+            if tls == client_tls and not client_login:
+                with closing(_connected(address, tls)) as connection:
+                    if _serves(connection):
+                        return Listener(tls, ())
+            with closing(_connected(address, tls)) as connection:
+                mechanisms = _mechanisms(connection, mechanism)
+        except OSError:
+            continue
+        if tls or mechanisms is not None:
+            return Listener(tls, mechanisms)
+    return None
+
+
+def _connected(address: Address, tls: bool) -> socket.socket:
+    """Return a connection, after its TLS handshake. Raises OSError."""
+    plain = socket.create_connection(address, ANSWER_S)
+    if not tls:
+        return plain
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with plain:  # the encrypted socket takes its descriptor
+        return context.wrap_socket(plain)
+
+
+def _serves(connection: socket.socket) -> bool:
+    """Return whether a broker answers without a login."""
+    deadline = monotonic() + ANSWER_S
     try:
-        with closing(socket.create_connection(address, ANSWER_S)) as plain:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            encrypted = context.wrap_socket(plain)
-            try:
-                return Listener(True, _mechanisms(encrypted, mechanism))
-            finally:
-                encrypted.close()
+        connection.sendall(_request(_METADATA, struct.pack(">i", 0)))
+        return _exactly(connection, 8, deadline)[4:] == struct.pack(
+            ">i", _CORRELATION_ID
+        )  # after the size of the answer
     except OSError:
-        pass
-    try:
-        with closing(socket.create_connection(address, ANSWER_S)) as plain:
-            mechanisms = _mechanisms(plain, mechanism)
-    except OSError:
-        return None
-    return None if mechanisms is None else Listener(False, mechanisms)
+        return False
 
 
 def _mechanisms(connection: socket.socket, mechanism: str) -> tuple[str, ...] | None:
     """Return the logins of a listener, none for one without logins; None if it gives no such answer."""
     name = mechanism.encode()
     deadline = monotonic() + ANSWER_S
-    request = struct.pack(">hhih", *_SASL_HANDSHAKE, 1, -1) + struct.pack(">h", len(name)) + name
     try:
-        connection.sendall(struct.pack(">i", len(request)) + request)
+        connection.sendall(_request(_SASL_HANDSHAKE, struct.pack(">h", len(name)) + name))
         (size,) = struct.unpack(">i", _exactly(connection, 4, deadline))
         if not 10 <= size <= _MAX_ANSWER:
             return None
@@ -130,6 +152,12 @@ def _mechanisms(connection: socket.socket, mechanism: str) -> tuple[str, ...] | 
     except (OSError, struct.error, UnicodeDecodeError):
         return None
     return tuple(sorted(found)) or None
+
+
+def _request(api: tuple[int, int], body: bytes) -> bytes:
+    """Return a request of a key and a version, without a client id, after its size."""
+    request = struct.pack(">hhih", *api, _CORRELATION_ID, -1) + body
+    return struct.pack(">i", len(request)) + request
 
 
 def _exactly(connection: socket.socket, size: int, deadline: float) -> bytes:
