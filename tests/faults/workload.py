@@ -116,7 +116,9 @@ class Run:
             try:
                 body(*arguments)
             except BaseException as error:
-                self.failures.append(error)
+                # confluent-kafka raises a fatal error in the midst of flush; where a delivery report follows it, Python makes a SystemError of it
+                told = error.__cause__ if isinstance(error, SystemError) else None
+                self.failures.append(told if isinstance(told, KafkaException) else error)
                 self.stop.set()
                 self.finish.set()
 
