@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from streamactors import log_limit
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.disk import Disk, LogFile
 from tests.broker.live_broker import LiveBroker, batch, fetch_body, produce_body
@@ -94,6 +95,25 @@ def test_a_time_is_listed_where_it_can_be(live: LiveBroker, disk: FadingDisk) ->
         first, second = client.call(2, 7, of_both(body, "partition_index")).topics[0].partitions
         assert (first.error_code, first.offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
         assert (second.error_code, second.offset) == (0, 0)
+
+
+def test_a_disk_that_clients_read_again_and_again_is_one_line_a_second(
+    live: LiveBroker, disk: FadingDisk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A consumer asks again as soon as it has the error: each of its requests was a line.
+    monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
+    disk.faded = True
+    with live.client() as client:
+        for time_ms in (5, 6, 7):
+            client.call(1, 12, fetch_body(1, topic="orders"))
+            asked = {"partition_index": 0, "timestamp": time_ms, "current_leader_epoch": -1}
+            client.call(
+                2, 7, {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "orders", "partitions": [asked]}]}
+            )
+    assert [line.partition(": ")[2].partition(": ")[0] for line in caplog.messages] == [
+        "cannot read at offset 1",
+        "the search for timestamp 5 failed",
+    ]
 
 
 @pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")

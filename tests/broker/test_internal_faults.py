@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamactors import log_limit
 from streamactors.broker.apis import (
     api00_produce,
     api08_offset_commit,
@@ -20,6 +21,7 @@ from streamactors.broker.apis import (
 from streamactors.broker.controller import controller
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group import offset_requests
+from streamactors.broker.requests.request import Request
 from streamactors.broker.transaction import transaction_shard
 from tests.broker.apis.group_client import commit, fetch
 from tests.broker.live_broker import LiveBroker, batch, produce_body
@@ -146,13 +148,43 @@ def test_a_commit_whose_reply_raises_is_answered_and_the_coordinator_keeps_runni
         assert commit(client, "g", "t") == [0]  # not COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_a_heartbeat_whose_reply_raises_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heartbeat_whose_reply_raises_is_answered_and_logged_once_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         find_coordinator(client, "g", 0)
         beat = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
         assert client.call(12, 3, beat).error_code == E.UNKNOWN_MEMBER_ID
         break_for_good(monkeypatch, api12_heartbeat, "_body")
-        assert client.call(12, 3, beat).error_code == E.UNKNOWN_SERVER_ERROR
+        for _ in range(3):  # each was a traceback in the log
+            assert client.call(12, 3, beat).error_code == E.UNKNOWN_SERVER_ERROR
+    (line,) = caplog.messages
+    assert line.startswith("<Request key 12 ")
+
+
+@pytest.mark.parametrize("step", ["encode", "refuse"])
+def test_answers_that_cannot_be_made_are_logged_once_a_second_for_all_clients(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
+    beat = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
+    with LiveBroker(tmp_path) as broker:
+        with broker.client() as client:
+            find_coordinator(client, "g", 0)
+        if step == "refuse":
+            break_for_good(monkeypatch, Request, "has_field")
+            break_for_good(monkeypatch, api12_heartbeat, "_body")
+        else:
+            monkeypatch.setattr(api12_heartbeat, "_body", lambda *_: {"error_code": "no number"})
+        for _ in range(3):  # each closes its connection
+            with broker.client() as client, pytest.raises(ConnectionError):
+                client.call(12, 3, beat)
+    ours = [line for line in caplog.messages if line.startswith("<Request")]
+    assert [line.partition(">")[2].partition("(")[0] for line in ours] == {
+        "encode": [": its answer cannot be encoded"],
+        "refuse": [" failed", ": refusing it with UNKNOWN_SERVER_ERROR failed"],
+    }[step]
 
 
 def test_offsets_and_descriptions_of_groups_are_answered_though_the_reply_raises(

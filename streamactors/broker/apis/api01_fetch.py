@@ -36,6 +36,7 @@ from streamactors.broker.replication.warming import is_cold, warm
 from streamactors.broker.requests.api import LATER, Api, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import each
+from streamactors.log_limit import alike, log_limited
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
@@ -123,7 +124,10 @@ def _answer(
     def warmed(outcome: HelperOutcome[None]) -> FetchResponse[LogSlice]:
         if outcome.error is None:
             return context.answer(reading.response)
-        _log.error("%r: reading %d slices failed: %s", request, len(cold), outcome.error)
+        log_limited(
+            _log, logging.ERROR, alike(outcome.error),
+            "%r: reading %d slices failed: %s", request, len(cold), outcome.error,
+        )  # fmt: skip
         return context.answer(reading.without(cold))
 
     request.node.helpers.run(lambda: warm(cold), warmed)

@@ -24,6 +24,7 @@ from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.list_offsets")
 
@@ -123,7 +124,10 @@ def _search(searches: list[_Search]) -> None:
         except BrokerError as error:
             answer["error_code"] = error.code
         except OSError as error:
-            _log.error("%s: the search for timestamp %d failed: %s", search.partition, search.timestamp, error)
+            log_limited(
+                _log, logging.ERROR, (search.partition.topic, error.errno),
+                "%s: the search for timestamp %d failed: %s", search.partition, search.timestamp, error,
+            )  # fmt: skip
             search.partition.read_failed(error)
             answer["error_code"] = ErrorCode.KAFKA_STORAGE_ERROR
         else:

@@ -25,6 +25,7 @@ from streamactors.broker.replication.hosted_partition import HostedPartition
 from streamactors.broker.replication.read_replica import STAY
 from streamactors.broker.replication.sessions.fetch_session import Cached
 from streamactors.broker.replication.warming import read_now
+from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.fetch")
 
@@ -193,7 +194,10 @@ def read_one(
     except OSError as cause:
         partition.read_failed(cause)
         if not passes(cause):  # the data folder says when descriptors are short
-            _log.error("%s: cannot read at offset %d: %s", partition, asked.offset, cause)
+            log_limited(
+                _log, logging.ERROR, (partition.topic, cause.errno),  # clients fetch again at once
+                "%s: cannot read at offset %d: %s", partition, asked.offset, cause,
+            )  # fmt: skip
         return PartitionFetched(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
     records: bytes | bytearray | LogSlice = piece
     if not piece.length:

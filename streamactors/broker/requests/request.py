@@ -19,6 +19,7 @@ from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.protocol.header import RequestHeader, response_frame
 from streamactors.broker.quotas.mutations import MutationQuota, Spend, spend_freely
 from streamactors.broker.security.rights import Operation, ResourceType
+from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
     from streamactors.broker.network.connection import Connection
@@ -202,8 +203,12 @@ class Request:
         if isinstance(error, BrokerError):
             self.refuse(error.code, str(error))
         else:
-            _log.error("%r failed", self, exc_info=error)
+            self._log_bug("%r failed", self, error=error)
             self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _log_bug(self, message: str, *values: object, error: Exception) -> None:
+        """One traceback a second for the requests of an API: clients send a request that fails again at once."""
+        log_limited(_log, logging.ERROR, (self.name, type(error)), message, *values, exc_info=error)
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:
         """Answer with one error for everything asked. Closes the connection if the response has no field for it."""
@@ -220,8 +225,8 @@ class Request:
             else:
                 self.connection.close(f"{self.name} failed with {code.name}")
                 return
-        except Exception:  # noqa: BLE001 - a bug of the handler must not leave the client waiting
-            _log.exception("%r: refusing it with %s failed", self, code.name)
+        except Exception as error:  # noqa: BLE001 - a bug of the handler must not leave the client waiting
+            self._log_bug("%r: refusing it with %s failed", self, code.name, error=error)
             self.connection.close(f"{self.name} failed")
             return
         self.answer(answer)
@@ -257,7 +262,7 @@ class Request:
                 body = messages().encode_response(key, self.version, answer)
                 parts = [response_frame(key, self.version, self.correlation_id, body)]
         except Exception as error:  # noqa: BLE001 - a bug of the handler must not leave the client waiting
-            _log.exception("%r: its answer cannot be encoded", self)
+            self._log_bug("%r: its answer cannot be encoded", self, error=error)
             self.connection.close(f"the answer cannot be encoded: {error}")
             return
         self._finish(parts)
