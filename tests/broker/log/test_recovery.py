@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from streamactors.broker.log.partition.leader_epochs import FILE_NAME as EPOCHS
+from streamactors.broker.log.partition.leader_epochs import EpochStart, LeaderEpochs
 from streamactors.broker.log.partition.log_loader import Checkpoints
 from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.segments.segment_files import DELETED_SUFFIX
@@ -254,6 +257,61 @@ def test_epochs_that_are_lost_are_learnt_from_the_batches(make_log: MakeLog) -> 
     again = Damage(log).reopened(lambda folder: (folder / "leader-epoch-checkpoint").unlink())
     assert again.epochs.entries == ((3, 0), (7, 4))
     assert again.end_offset == 6
+    again.abandon()
+
+
+@pytest.mark.parametrize("recovery_point", [0, 5])
+@pytest.mark.parametrize(
+    ("on_disk", "recovered"),
+    [
+        ([(3, 0), (7, 4), (9, 6)], ((3, 0), (7, 4), (9, 6))),
+        ([(3, 0)], ((3, 0), (7, 4), (9, 6))),  # Apache Kafka writes the file later than the batches
+        (
+            [(3, 0), (5, 2), (7, 4), (9, 6)],
+            ((3, 0), (5, 2), (7, 4), (9, 6)),
+        ),  # compaction removed the batches of an epoch
+        (
+            [(3, 0), (7, 4), (9, 6), (11, 8)],
+            ((3, 0), (7, 4), (9, 6)),
+        ),  # the batches of the last epoch never reached the disk
+    ],
+    ids=["all", "only the first", "one without batches", "one after the end"],
+)
+def test_a_folder_of_apache_kafka_keeps_the_records_of_all_leader_epochs(
+    make_log: MakeLog, on_disk: list[tuple[int, int]], recovered: object, recovery_point: int
+) -> None:
+    """The first batch of the segment was compared with the last epoch of the file, so a crash emptied a segment with two epochs."""
+    log = make_log(segment_bytes=250)
+    fill(log, 2, epoch=3)
+    for epoch in (7, 9):
+        log.append_as_leader(memoryview(build_batch([NewRecord(None, b"", 1)] * 2)), epoch, NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 4]
+    epochs = LeaderEpochs([EpochStart(*each) for each in on_disk]).encode()
+
+    def write_epochs(folder: Path) -> None:
+        (folder / EPOCHS).write_bytes(epochs)
+
+    again = Damage(log).reopened(write_epochs, Checkpoints(strict=False, recovery_point=recovery_point))
+    assert numbers(again) == list(range(4))
+    assert again.epochs.entries == recovered
+    assert LeaderEpochs.decode((again.directory / EPOCHS).read_bytes()).entries == recovered
+    again.abandon()
+
+
+def test_a_batch_of_an_older_leader_epoch_than_the_one_before_ends_a_log_of_apache_kafka(make_log: MakeLog) -> None:
+    log = make_log()
+    fill(log, 2, epoch=3)
+    ends = batch_ends(log)
+    log.append_as_leader(memoryview(build_batch([NewRecord(None, b"", 1)] * 2)), 7, NOW_MS)
+
+    def spoil(folder: Path) -> None:
+        data = bytearray(last_segment(folder).read_bytes())
+        struct.pack_into(">i", data, ends[-1] + 12, 2)  # its leader epoch
+        last_segment(folder).write_bytes(data)
+
+    again = Damage(log).reopened(spoil, Checkpoints(strict=False))
+    assert numbers(again) == [0, 1]
+    assert again.epochs.entries == ((3, 0),)
     again.abandon()
 
 

@@ -2,8 +2,9 @@
 
 Owner: the loader, before the log is shared. The log ends before a batch that is incomplete, that has a wrong CRC, or whose
 header fields outside the CRC are implausible: its offset must follow the previous batch (only compaction leaves gaps), and its
-leader epoch must match the epochs on disk (an epoch is on disk before its first batch). Source: Kafka's LogSegment.recover,
-which checks only size and CRC.
+leader epoch must match the epochs on disk (an epoch is on disk before its first batch). Apache Kafka may write an epoch later than its batches:
+in its folders the epoch of a batch is at least that of the batch before, and epochs that the file does not have are added.
+Source: Kafka's LogSegment.recover, which checks only size and CRC.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class BatchChecker:
     def __init__(self, epochs: LeaderEpochs, *, learn_epochs: bool, gaps: bool) -> None:
         self.epochs = epochs
         self._learn_epochs = learn_epochs
+        self._last_epoch: int | None = None  # of the batch before, when epochs are learnt
         self.gaps = gaps
 
     def complaint(self, batch: RecordBatch, expected_offset: int, limit: int) -> str | None:
@@ -50,13 +52,17 @@ class BatchChecker:
         if not self._learn_epochs:
             if self.epochs.contradicts(batch.leader_epoch, batch.base_offset):
                 return f"leader epoch {batch.leader_epoch}, which never wrote there"
-        elif batch.leader_epoch < self.epochs.latest:
-            return f"leader epoch {batch.leader_epoch} after {self.epochs.latest}"
-        return None
+            return None
+        # The file may have the epochs of later batches already: the last one of the file says nothing of this batch.
+        before = self.epochs.at(expected_offset - 1) if self._last_epoch is None else self._last_epoch
+        return f"leader epoch {batch.leader_epoch} after {before}" if batch.leader_epoch < before else None
 
     def accept(self, batch: RecordBatch) -> None:
+        """Note a valid batch."""
         if self._learn_epochs:
-            self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            self._last_epoch = batch.leader_epoch
+            if batch.leader_epoch > self.epochs.latest:
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
 
 
 def recover_segment(
