@@ -108,6 +108,7 @@ def test_replicas_of_both_brokers_move_between_their_folders(
     mixed.await_partition(name, leader, {THEIRS, OURS})
 
 
+@pytest.mark.expects_log("the broker starts without the partitions in it")
 @pytest.mark.parametrize("node", [OURS, THEIRS])
 def test_a_folder_that_cannot_be_used_costs_only_its_replicas(mixed: TwoFoldersEach, node: int) -> None:
     other = THEIRS + OURS - node

@@ -69,6 +69,7 @@ def test_the_copy_of_the_metadata_is_kept_and_read_again_after_a_restart(quorum:
         assert second.log_dirs == first.log_dirs
 
 
+@pytest.mark.expects_log("are not of cluster another")
 def test_a_broker_of_another_cluster_is_refused_with_the_reason(quorum: ApacheNode, tmp_path: Path) -> None:
     with (
         pytest.raises(BrokerStartError, match=r"the controllers at 127\.0\.0\.1:\d+ are not of cluster another"),
@@ -77,6 +78,7 @@ def test_a_broker_of_another_cluster_is_refused_with_the_reason(quorum: ApacheNo
         pass
 
 
+@pytest.mark.expects_log("the cluster has features on that this broker does not support")
 def test_a_cluster_with_features_that_we_lack_is_left_alone_and_the_error_names_them(tmp_path: Path) -> None:
     node = controller(tmp_path / "c", features_off=())
     node.start()
@@ -118,6 +120,7 @@ def test_a_controller_that_dies_and_comes_back_finds_the_broker_again(tmp_path: 
         node.kill()
 
 
+@pytest.mark.expects_log("gone-0 is not on this broker, as the metadata says")
 def test_logs_that_the_cluster_does_not_know_are_set_aside_at_the_start(quorum: ApacheNode, tmp_path: Path) -> None:
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         log = node.runtime.logs.create("gone", 0, uuid.uuid4(), LogConfig())

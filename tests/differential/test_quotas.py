@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -70,9 +71,12 @@ def throttled(address: str) -> list[Any]:
         quota_script.alter(admin, {"client-id": "loud"}, {"producer_byte_rate": 1})
         seen.append(loud.call(0, 9, produce_body(batch(b"." * 20_000), "q")).throttle_time_ms)
         quota_script.alter(admin, {"user": "ANONYMOUS", "client-id": "loud"}, {"producer_byte_rate": 100_000})
-        for _ in range(2):
-            told = loud.call(0, 9, produce_body(batch(b"." * 510_000), "q")).throttle_time_ms
-            seen.append(round(told / 100))
+        began_s = time.monotonic()
+        for number in range(1, 4):
+            told_ms = loud.call(0, 9, produce_body(batch(b"." * 510_000), "q")).throttle_time_ms
+            # the windows span ten seconds and what has passed since the first of these requests
+            due_ms, passed_ms = max(0, 5_100 * number - 10_000), (time.monotonic() - began_s) * 1_000
+            seen.append(max(0, due_ms - passed_ms) <= told_ms <= due_ms + 50 * (due_ms > 0) or (told_ms, passed_ms))
     with client_of(address, "admin") as admin, client_of(address, "reader") as reader:
         quota_script.alter(admin, {"client-id": None, "user": "ANONYMOUS"}, {"consumer_byte_rate": 60_000})
         wait_until(lambda: quota_holds(address))
