@@ -63,6 +63,12 @@ class ChildBroker:
         """Return when the process serves clients. Raises BrokerStartError when it cannot; then it has ended."""
         try:
             answer = _read_message(self._socket, START_TIMEOUT_S)
+        except TimeoutError:
+            self.close()
+            raise BrokerStartError(
+                f"the broker's process was not ready within {START_TIMEOUT_S:g} s and was stopped (exit code "
+                f"{self._process.returncode}); its standard error says what it waited for"
+            ) from None
         except (OSError, ValueError) as error:
             self.close()
             raise BrokerStartError(
