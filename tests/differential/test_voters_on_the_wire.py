@@ -132,7 +132,7 @@ def changing(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Changin
 
 
 @pytest.mark.parametrize("changing", [(1, 2)], indirect=True)
-def test_our_node_becomes_a_voter_of_theirs_and_its_vote_elects_the_next_leader(changing: Changing) -> None:
+def test_our_node_becomes_a_voter_of_theirs_and_its_vote_is_needed_for_the_next_leader(changing: Changing) -> None:
     for node in changing.theirs.values():
         node.start()
     changing.ours.start()  # without a vote, its broker is unfenced
@@ -141,11 +141,10 @@ def test_our_node_becomes_a_voter_of_theirs_and_its_vote_elects_the_next_leader(
     leader, voters = changing.described(at=1)
     assert voters == {1, 2, OURS}
     assert leader in THEIRS
-    # It stops in order, so the other one of theirs asks for votes at once. After kill -9 the first whose timeout has passed is elected.
     changing.theirs[leader].stop()
     other = 3 - leader
     create_topic(changing.ours.address, "two", 1, {})  # two of three: the leader needs our vote
-    assert changing.leader_as_we_know() == other
+    assert changing.leader_as_we_know() in (other, OURS)  # both have everything, and the one that asks first is elected
     changing.theirs[leader].start()
     changing.remove(leader, at=other)
     assert changing.described(at=other)[1] == {other, OURS}

@@ -60,10 +60,9 @@ def tool(main: str, *arguments: str, may_fail: bool = False) -> str:
         check=False,
         timeout=120,
     )
-    if may_fail:
-        return done.stdout + done.stderr
-    assert done.returncode == 0, f"{main} {' '.join(arguments)}: {done.stdout}{done.stderr}"
-    return done.stdout
+    both = done.stdout + done.stderr
+    assert done.returncode == 0 or may_fail, f"{main} {' '.join(arguments)}: {both}"
+    return both if may_fail else done.stdout
 
 
 class EndedEarly(Exception):
