@@ -28,6 +28,9 @@ class Replicating(Protocol):
     throttles: Any
 
     @property
+    def broker_epoch(self) -> int: ...
+
+    @property
     def lease_end_ms(self) -> float: ...
 
     @property

@@ -61,6 +61,11 @@ class Replicas:
         self._fetchers.clear()
         self._leaders.clear()
 
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch in which this broker has registered, -1 before it."""
+        return self._controllers.broker_epoch
+
     # --- for partitions that this broker leads ---
 
     @property
@@ -169,7 +174,7 @@ class Replicas:
             self._fetchers.pop(leader).stop()
         if address is None:
             return  # it is fenced or unknown: the next change of its registration is looked at
-        fetcher = ReplicaFetcher(self._node, leader, address, self._buffers, lambda: self._controllers.broker_epoch)
+        fetcher = ReplicaFetcher(self._node, leader, address, self._buffers, lambda: self.broker_epoch)
         self._fetchers[leader] = fetcher
         for partition, followed in self._leaders.items():
             if followed == leader:

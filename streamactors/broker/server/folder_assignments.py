@@ -118,8 +118,8 @@ class FolderAssignments:
     def _ask(self) -> None:
         self._timer = None
         node = self._node
-        broker = node.metadata.image.brokers.get(node.node_id)
-        if broker is None:
+        epoch = self._broker_epoch()
+        if epoch < 0:
             self._ask_soon(RETRY_MS)  # it has not registered yet
             return
         asked = list(self._pending.items())[:MOST_AT_ONCE]
@@ -128,8 +128,15 @@ class FolderAssignments:
         self._asking = True
         assignments = tuple((folder, topic_id, number) for (topic_id, number), folder in asked)
         node.controller.submit(
-            AssignReplicas(node.node_id, broker.broker_epoch, assignments), lambda answer: self._answered(asked, answer)
+            AssignReplicas(node.node_id, epoch, assignments), lambda answer: self._answered(asked, answer)
         )
+
+    def _broker_epoch(self) -> int:
+        """Return the epoch in which this process has registered, -1 before it. The metadata may still have that of an earlier process."""
+        if self._node.replication is not None:
+            return self._node.replication.broker_epoch
+        broker = self._node.metadata.image.brokers.get(self._node.node_id)
+        return -1 if broker is None else broker.broker_epoch
 
     def _answered(self, asked: list[tuple[Replica, uuid.UUID]], answer: ReplicasAssigned) -> None:
         self._asking = False
