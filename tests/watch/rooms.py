@@ -26,6 +26,7 @@ NODES: Final = {
     "no controller answers yet": "the nodes of a cluster start one after the other",
     "refuses this node: ": "a node that starts or ends resets connections",
     "its TLS handshake was not complete in time": "a slow client",
+    "the last batch is incomplete": "a node was killed while it wrote",
     "cannot flush to disk: No such file or directory": "a test that cuts the power takes the folder away while a flush is on its way",
     ": writing it failed: NO": "a coordinator that leads no longer, or has too few replicas",
     "transactional id %s of %s: writing %s failed: %s": "a coordinator that leads no longer, or has too few replicas",
