@@ -15,12 +15,17 @@ from streamactors.broker.protocol.messages import decode_response, encode_reques
 TIMEOUT_S = 30.0
 
 
-def wait_until(condition: Callable[[], bool], what: str = "the condition", timeout_s: float = TIMEOUT_S) -> None:
-    """Wait for something that another thread does."""
+def wait_until(
+    condition: Callable[[], bool],
+    what: str = "the condition",
+    timeout_s: float = TIMEOUT_S,
+    describe: Callable[[], str] = str,
+) -> None:
+    """Wait for something that another thread does. If it does not come about, the error has what `describe` returns."""
     give_up = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > give_up:
-            raise AssertionError(f"{what} did not come about within {timeout_s:.0f} s")
+            raise AssertionError(f"{what} did not come about within {timeout_s:.0f} s\n{describe()}".rstrip())
         time.sleep(0.001)
 
 

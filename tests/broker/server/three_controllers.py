@@ -98,8 +98,28 @@ class ThreeControllers:
             found[:] = [node for node in self.nodes if self.controller(node).active]
             return len(found) == 1
 
-        wait_until(one_leads, "one controller leads")
+        wait_until(one_leads, "one controller leads", describe=self.describe)
         return found[0]
+
+    def describe(self) -> str:
+        """Return what each node knows of the quorum, for the error of a test."""
+        return "\n".join(f"node {node}: {self._described(node)}" for node in self.nodes)
+
+    def _described(self, node: int) -> str:
+        controller = self.controller(node)
+        quorum, replica = controller._quorum, controller._replica
+        if quorum is None or replica is None:
+            return "it has not started"
+        state, channels = quorum.state, replica._channels
+        links = {
+            f"{target} {purpose}": f"{channel.address} {channel.in_flight} in flight"
+            for (target, purpose), channel in list(channels._channels.items())
+        }
+        return (
+            f"{state.role.name}, active {controller.active}, broken {controller.broken}, {state.election}, voters {sorted(state.voters)} "
+            f"at {state.voters_offset}, log end {quorum.end_offset}, high watermark {state.high_watermark}, acts in "
+            f"{state.deadline_ms - controller._node.clock.now_ms():.0f} ms, lost {sorted(channels._lost)}, channels {links}"
+        )
 
     def client(self, node: int) -> WireClient:
         """Connect to the listener for controllers."""
