@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.broker.quorum.raft.raft_effects import (
@@ -83,6 +85,8 @@ class Node:
         self.alive = True
         self.life += 1
         self.syncing = self.sync_again = False
+        self.busy = False  # while a vote is written
+        self.held: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()  # what has arrived meanwhile
         self.timer_ms = NO_TIMER  # the deadline that has a call
         self.installs = 0
         self.reading: object = None
@@ -114,6 +118,13 @@ class Node:
     def guarded(self, life: int, call: Any, *arguments: Any) -> None:
         """Call, unless the node has crashed since."""
         if self.alive and self.life == life:
+            self.when_free(call, *arguments)
+
+    def when_free(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call now, or when the vote is on the disk."""
+        if self.busy:
+            self.held.append((call, arguments))
+        else:
             call(*arguments)
 
     def later(self, delay: float, call: Any, *arguments: Any) -> None:
@@ -128,7 +139,7 @@ class Node:
         self.carry_out(self.state.tick(self.world.now))
 
     def carry_out(self, effects: list[Any]) -> None:
-        for effect in effects:
+        for place, effect in enumerate(effects):
             match effect:  # the frequent ones first
                 case Send(target, request):
                     if isinstance(request, Vote):
@@ -141,6 +152,11 @@ class Node:
                 case Append(records):
                     self.log.extend(records)
                     self.sync()
+                case Persist(election) if self.world.vote_ms:
+                    self.busy = True
+                    ms = self.world.random.choice(self.world.vote_ms)
+                    self.world.later(ms, self.written, self.life, election, ms, effects[place + 1 :])
+                    return
                 case Persist(election):
                     self.world.persists(self, election)
                     if self.world.rules.syncs_votes:
@@ -166,6 +182,21 @@ class Node:
         deadline_ms = self.state.deadline_ms
         if self.alive and deadline_ms < self.timer_ms:  # a later deadline is looked at when the call comes
             self.call_at(deadline_ms)
+
+    def written(self, life: int, election: Election, ms: float, effects: list[Any]) -> None:
+        """A vote is on the disk, for which the whole node has waited."""
+        if not self.alive or self.life != life:
+            return
+        self.world.persists(self, election)
+        self.disk_election = election
+        self.busy = False
+        self.state.was_busy(ms)
+        self.carry_out(effects)
+        if not self.busy and self.state.deadline_ms <= self.world.now:
+            self.tick()  # a dispatcher looks at its timers before it reads what has arrived
+        while self.held and not self.busy and self.alive:
+            call, arguments = self.held.popleft()
+            call(*arguments)
 
     def change(self, voter: int) -> None:
         """Add a voter, or remove it if it has a vote; refused while it cannot be."""
@@ -279,7 +310,6 @@ class Node:
         match request:
             case Vote():
                 answer, effects = state.vote(request, now)
-                self.world.votes(self, request, answer)
             case BeginEpoch():
                 answer, effects = state.begin(request, now)
             case EndEpoch():
@@ -287,6 +317,11 @@ class Node:
             case Fetch():
                 answer, effects = state.fetch(request, now)
         self.carry_out(effects)
+        self.when_free(self.reply, source, request, answer)
+
+    def reply(self, source: Node, request: Any, answer: Answer) -> None:
+        if isinstance(answer, VoteAnswer):
+            self.world.votes(self, request, answer)
         if isinstance(answer, FetchAnswer) and agrees(answer):
             self.later(0.0 if request.offset < self.log.end_offset else 10.0, self.serve, source, request)
         else:

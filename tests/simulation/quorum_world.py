@@ -15,16 +15,29 @@ from tests.simulation.scheduler import Scheduler
 
 __all__ = ["Rules", "Violated", "World", "first_violation"]
 
+SLOW_VOTES = (20.0, 60.0, 130.0)
+"""How long a vote is written, in ms. Two of them can take longer than the election timeout."""
 FAULTS = ("crash", "crash", "crash", "start", "start", "start", "start", "apart", "apart", "heal", "resign", "everyone")
 
 
 class World(Scheduler):
     """The replicas, a client that appends, faults and the invariants."""
 
-    def __init__(self, seed: int, rules: Any = Rules, *, changing: bool = False, snapshots: bool = False) -> None:
-        """`changing`: voters are added and removed, and up to two nodes begin without a vote. `snapshots`: nodes write snapshots."""
+    def __init__(
+        self,
+        seed: int,
+        rules: Any = Rules,
+        *,
+        changing: bool = False,
+        snapshots: bool = False,
+        slow_votes: bool = False,
+    ) -> None:
+        """`changing`: voters are added and removed, and up to two nodes begin without a vote. `snapshots`: nodes write snapshots.
+
+        `slow_votes`: a vote is written for as long as `SLOW_VOTES` says, and the node hears nothing meanwhile; else in no time."""
         super().__init__(seed, loss=0.03)
         self.rules: Any = rules
+        self.vote_ms = SLOW_VOTES if slow_votes else ()
         self.voters = frozenset(range(1, 1 + self.random.choice((1, 3, 3, 3, 5))))
         self.leaders: dict[int, int] = {}
         self.given: dict[tuple[int, int], int] = {}
@@ -207,11 +220,15 @@ class World(Scheduler):
         for node in self.nodes.values():
             self.restart(node)
         self.under_faults = before = len(self.committed)
-        self.run_until(lambda: len(self.committed) > before + 10, within=1_200.0, lasting=0.0)
+        self.run_until(
+            lambda: len(self.committed) > before + 10, within=3_000.0 if self.vote_ms else 1_200.0, lasting=0.0
+        )
         if len(self.committed) <= before:
             raise Violated("nothing is committed after the last fault")
         self.writing = False
-        self.run_until(self.is_settled, within=3_400.0 - self.now, lasting=1.5 * TIMING.fetch_ms)
+        self.run_until(
+            self.is_settled, within=(7_000.0 if self.vote_ms else 3_400.0) - self.now, lasting=1.5 * TIMING.fetch_ms
+        )
         for node in self.nodes.values():
             if not (node.log.records == node.disk == self.committed):
                 raise Violated(f"node {node.id} ends at {node.log.end_offset}, {len(self.committed)} are committed")

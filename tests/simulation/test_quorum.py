@@ -69,7 +69,7 @@ class ShorterLogsWin(RaftState):
 class VotesAgain(RaftState):
     """A second candidate of an epoch gets the vote as well."""
 
-    def _would_vote(self, vote: Vote) -> bool:
+    def _would_vote(self, vote: Vote, now_ms: float) -> bool:
         return self._is_up_to_date(vote) and self.role is not Role.LEADER
 
     def vote(self, vote: Vote, now_ms: float) -> Any:

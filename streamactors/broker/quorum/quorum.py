@@ -334,7 +334,7 @@ class Quorum:
         self._busy = True
         try:
             while self._effects:
-                effect = self._effects.popleft()
+                effect, began_ms = self._effects.popleft(), self._now_ms()
                 try:
                     self._do(effect)
                 except StorageShortage:
@@ -344,6 +344,10 @@ class Quorum:
                     self._effects.appendleft(Sync() if isinstance(effect, Append) else effect)
                     self._wait_for_disk()
                     return
+                now_ms = self._now_ms()
+                self._state.was_busy(now_ms - began_ms)
+                if isinstance(effect, Sync):
+                    self._effects.extend(self._state.stored(self._log.end_offset, now_ms))
         finally:
             self._busy = False
         if self._stopped:
@@ -374,7 +378,7 @@ class Quorum:
             case ReadSnapshot(leader, snapshot):
                 self._reader.begin(self.epoch, leader, snapshot)
             case Sync():
-                self._sync()
+                log.sync()
             case Committed(high_watermark):
                 self._owner.committed(high_watermark)
             case LeaderChanged(leader, epoch):
@@ -396,10 +400,6 @@ class Quorum:
             if not isinstance(each, LeaderChanged):
                 return isinstance(each, Persist)
         return False
-
-    def _sync(self) -> None:
-        self._log.sync()
-        self._effects.extend(self._state.stored(self._log.end_offset, self._now_ms()))
 
     def _set_timer(self) -> None:
         if self._timer is not None:

@@ -360,3 +360,29 @@ def test_a_leader_that_cannot_read_its_snapshot_gives_way_to_another(
     one.quorum.asked(FetchSnapshot(one.quorum.epoch, 9, (1, 1), 0), lambda _: None)
     assert one.error is (error if ends else None)
     world.close()
+
+
+@pytest.mark.parametrize("work", ["write_election", "sync"])
+def test_the_time_that_the_own_disk_takes_is_not_the_silence_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    # A write that took longer than a timeout had its node begin an election before it had read what came meanwhile.
+    world = World(tmp_path, 3)
+    leader = world.leader()
+    world.pass_ms(200)
+    follower, other = (each for each in world.replicas.values() if each is not leader)
+    quorum = follower.quorum
+    assert quorum is not None
+    genuine = getattr(follower.log, work)
+
+    def slow(*arguments: Any) -> None:
+        world.now += 10 * TIMING.fetch_ms
+        genuine(*arguments)
+
+    monkeypatch.setattr(follower.log, work, slow)
+    quorum.asked(BeginEpoch(quorum.epoch + 1, other.number), lambda _: None)
+    assert quorum.state.deadline_ms >= world.now + TIMING.fetch_ms / 2
+    world.now = quorum.state.deadline_ms
+    quorum._tick()
+    assert quorum.leader == other.number
+    world.close()

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quorum.raft.raft_effects import Append, Committed, LeaderChanged, ReadSnapshot, Send, Sync
+from streamactors.broker.quorum.raft.raft_effects import (
+    Append,
+    Committed,
+    LeaderChanged,
+    Persist,
+    ReadSnapshot,
+    Send,
+    Sync,
+)
 from streamactors.broker.quorum.raft.raft_messages import (
     BeginEpoch,
     EndEpoch,
@@ -199,7 +207,82 @@ def test_answers_of_another_round_of_votes_are_not_counted() -> None:
         assert state.voted(2, answer, 500.0) == []
     assert state.voted(7, VoteAnswer(OK, 0, None, True, True), 500.0) == [], "a node without a vote"
     assert state.role is Role.PROSPECTIVE
-    assert state.granting == {1}
+    assert state.granting == set()
+
+
+def test_a_vote_counts_after_the_timeout_of_its_election() -> None:
+    # The election lasts 150 ms, and the two disks need longer: every epoch had a candidate, and none had a leader.
+    state = replica(voters=5)
+    state.tick(500.0)
+    for voter in (2, 3):
+        state.voted(voter, VoteAnswer(OK, 0, None, True, True), 500.0)
+    state.voted(2, VoteAnswer(OK, 1, None, True, False), 600.0)
+    state.tick(state.deadline_ms)
+    assert (state.role, state.epoch) == (Role.PROSPECTIVE, 1)
+    state.voted(4, VoteAnswer(OK, 1, None, False, False), 700.0)
+    assert state.role is Role.PROSPECTIVE, "a late refusal says nothing about the pre-vote"
+    state.voted(3, VoteAnswer(OK, 1, None, True, False), 700.0)
+    assert (state.role, state.epoch, state.granting) == (Role.LEADER, 1, {1, 2, 3})
+
+
+def test_a_vote_of_an_epoch_that_has_another_leader_or_is_over_counts_no_more() -> None:
+    for told in (BeginEpoch(1, 2), BeginEpoch(2, 2)):
+        state = replica()
+        state.tick(500.0)
+        state.voted(2, VoteAnswer(OK, 0, None, True, True), 500.0)
+        state.begin(told, 510.0)
+        state.tick(state.deadline_ms)
+        assert (state.role, state.epoch) == (Role.PROSPECTIVE, told.epoch)
+        state.voted(3, VoteAnswer(OK, told.epoch, None, True, False), 900.0)
+        assert state.role is Role.PROSPECTIVE
+
+
+def test_a_voter_supports_no_other_candidate_while_the_one_with_its_vote_can_be_elected() -> None:
+    # Two candidates need the vote of the third node. It answered the pre-votes of both at once, so both began the next epoch at the same time, for ever.
+    state = replica()
+    assert state.vote(Vote(7, 3, 0, 0, False), 500.0)[0].granted
+    due_ms = state.deadline_ms
+    for candidate, now_ms, granted in ((2, due_ms - 1, False), (3, due_ms - 1, True), (2, due_ms, True)):
+        assert state.vote(Vote(7, candidate, 0, 0, True), now_ms)[0].granted == granted
+    assert state.vote(Vote(8, 2, 0, 0, True), due_ms - 1)[0].granted, "another epoch"
+
+
+def test_the_time_of_the_own_work_is_not_the_silence_of_the_others() -> None:
+    candidate = replica()
+    due_ms = candidate.deadline_ms
+    candidate.was_busy(400.0)
+    assert candidate.tick(due_ms + 399.9) == []
+    assert candidate.tick(due_ms + 400.0)
+    follower = following()
+    request = asked(follower, 0.0)
+    follower.was_busy(400.0)
+    again = follower.tick(400.0 + FETCH_MS / 2)
+    assert [each.request for each in again if isinstance(each, Send)] == [request]
+
+
+def test_a_leader_names_itself_before_its_own_disk_works() -> None:
+    # A voter began an election while the new leader wrote that it led.
+    state = replica()
+    state.tick(500.0)
+    state.voted(2, VoteAnswer(OK, 0, None, True, True), 500.0)
+    effects = state.voted(2, VoteAnswer(OK, 1, None, True, False), 500.0)
+    assert effects[:3] == [
+        Send(2, BeginEpoch(1, 1)),
+        Send(3, BeginEpoch(1, 1)),
+        Persist(Election(1, leader=1, voted=1)),
+    ]
+
+
+def test_nobody_returns_to_a_leader_that_has_ended_its_epoch() -> None:
+    # 1 gives up -> 2 hears of it and asks 3, which has not heard of it yet and names 1 -> 2 followed 1 until its fetches timed out.
+    state = replica(Election(4, leader=1), me=2)
+    state.end(EndEpoch(4, 1, (2, 3)), 50.0)
+    assert state.role is Role.PROSPECTIVE
+    assert state.voted(3, VoteAnswer(OK, 4, 1, False, True), 60.0) == []
+    assert state.begin(BeginEpoch(4, 1), 60.0)[1] == []
+    assert state.role is Role.PROSPECTIVE
+    state.begin(BeginEpoch(5, 1), 70.0)
+    assert (state.role, state.leader) == (Role.FOLLOWER, 1), "it leads a later epoch"
 
 
 def test_a_node_without_a_vote_asks_every_half_fetch_time_and_knows_whom() -> None:

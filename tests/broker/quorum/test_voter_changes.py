@@ -6,7 +6,7 @@ from random import Random
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_effects import AppendVoters, LeaderChanged, Send
-from streamactors.broker.quorum.raft.raft_messages import EndEpoch, Fetch, FetchAnswer, VoteAnswer
+from streamactors.broker.quorum.raft.raft_messages import BeginEpoch, EndEpoch, Fetch, FetchAnswer, VoteAnswer
 from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import Role, Timing
 from streamactors.broker.quorum.vote_file import Election
@@ -112,3 +112,16 @@ def test_a_node_without_a_vote_asks_the_voters_who_leads() -> None:
     effects = state.fetched(FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH, 5, 2, asked.request), NOW_MS)
     assert LeaderChanged(2, 5) in effects
     assert (state.role, state.epoch, state.leader) == (Role.FOLLOWER, 5, 2)
+
+
+def test_a_leader_names_itself_to_a_new_voter_at_once() -> None:
+    # The leader of a quorum of one has no connection to the new voter -> it stops in order -> the end of its epoch was lost with the connection that was
+    # being opened, and the others waited for the fetch timeout.
+    state, log = leader(1)
+    for offset in (0, 1):
+        fetches(state, 2, offset)
+    made = add_voter(state, 2)
+    assert isinstance(made, AppendVoters)
+    log.extend([(1, made.voters)])
+    assert state.stored(log.end_offset, NOW_MS) == [Send(2, BeginEpoch(1, 1))]
+    assert state.stored(log.end_offset, NOW_MS) == []

@@ -24,13 +24,14 @@ class LeaderProgress:
         self._log_ends: dict[int, int] = {}  # at the last fetch of each replica
         self._caught_up: set[int] = set()
 
-    def use(self, voters: Set[int]) -> None:
-        """Count these voters from now on: the log names them."""
+    def use(self, voters: Set[int]) -> Set[int]:
+        """Count these voters from now on: the log names them. Return those that are new."""
         for gone in self._voters - voters:  # if it comes back, it may have lost its disk
             for known in (self._ends, self._fetched_at_ms, self._log_ends):
                 known.pop(gone, None)
             self._caught_up.discard(gone)
-        self._voters = voters
+        new, self._voters = voters - self._voters, voters
+        return new
 
     def stored(self, replica: int, end_offset: int) -> None:
         """A replica has everything below this offset on its disk. Nodes that are not voters do not count."""

@@ -65,9 +65,11 @@ class RaftState:
         self.election = saved if saved.epoch >= log.last_epoch else Election(log.last_epoch)
         self.high_watermark = 0
         self.progress: LeaderProgress | None = None
+        self._votes: set[int] = set()  # of this epoch, if this node has asked for them since its start
         self._granted: set[int] = set()
         self._refused: set[int] = set()
         self._has_fetched = False
+        self._ended_epoch = -1  # the latest epoch whose leader has said that it gives up
         self._asked: Fetch | None = None
         self._reading: EpochEnd | None = None
         self._committed_behind = -1  # what the leader had committed when it named the snapshot that is read
@@ -106,7 +108,7 @@ class RaftState:
     @property
     def granting(self) -> Set[int]:
         """The voters that have elected this node, if it leads."""
-        return self._granted & self.voters
+        return self._votes & self.voters
 
     @property
     def leader(self) -> int | None:
@@ -159,6 +161,11 @@ class RaftState:
         wait_ms = self._timing.fetch_ms if following else self._timing.election_ms * (1 + self._random.random())
         self.deadline_ms = now_ms + wait_ms
 
+    def was_busy(self, ms: float) -> None:
+        """This node has worked, on its disk for instance, for so long. Meanwhile it has heard no other node, so that time is not their silence."""
+        self.deadline_ms += ms
+        self._fetch_by_ms += ms
+
     # --- elections: as the one who asks ---
 
     def _prospect(self, now_ms: float) -> list[Effect]:
@@ -175,6 +182,7 @@ class RaftState:
     def _campaign(self, now_ms: float) -> list[Effect]:
         self.role = Role.CANDIDATE
         self.election = Election(self.epoch + 1, voted=self._me)
+        self._votes = {self._me}
         effects: list[Effect] = [Persist(self.election), LeaderChanged(None, self.epoch)]
         effects += self._ask_for_votes(now_ms, pre_vote=False)
         return effects + self._count_votes(now_ms)
@@ -189,16 +197,24 @@ class RaftState:
         """A voter has answered."""
         # A pre-vote can be granted by a follower of a leader that is gone: it names the leader, and this node does not return to it.
         effects = self._learn(answer.epoch, None if answer.granted else answer.leader, now_ms)
-        asking = Role.PROSPECTIVE if answer.pre_vote else Role.CANDIDATE
-        if effects or self.role is not asking or answer.epoch != self.epoch or voter not in self.voters:
+        if effects or answer.epoch != self.epoch or voter not in self.voters:
             return effects
-        (self._granted if answer.granted else self._refused).add(voter)
+        asking = Role.PROSPECTIVE if answer.pre_vote else Role.CANDIDATE
+        if answer.granted and not answer.pre_vote and self._votes and self.role in (Role.CANDIDATE, Role.PROSPECTIVE):
+            # The disks of the two nodes can take longer than the election timeout. A vote is for the whole epoch, so it counts when it is late.
+            self._votes.add(voter)
+        elif self.role is not asking:
+            return []
+        else:
+            (self._granted if answer.granted else self._refused).add(voter)
         return self._count_votes(now_ms)
 
     def _count_votes(self, now_ms: float) -> list[Effect]:
         majority = len(self.voters) // 2 + 1
-        if len(self._granted & self.voters) >= majority:
-            return self._campaign(now_ms) if self.role is Role.PROSPECTIVE else self._lead(now_ms)
+        if len(self._votes & self.voters) >= majority:
+            return self._lead(now_ms)
+        if self.role is Role.PROSPECTIVE and len(self._granted & self.voters) >= majority:
+            return self._campaign(now_ms)
         if len(self._refused) > len(self.voters) - majority:  # wait, or two candidates disturb each other forever
             wait_ms = self._random.random() * self._timing.election_ms
             self.deadline_ms = min(self.deadline_ms, now_ms + max(wait_ms, RETRY_MS))
@@ -211,7 +227,7 @@ class RaftState:
         effects: list[Effect] = []
         if vote.epoch > self.epoch:
             effects += self._new_epoch(vote.epoch, None, now_ms)
-        granted = vote.to_voter and vote.epoch == self.epoch and self._would_vote(vote)
+        granted = vote.to_voter and vote.epoch == self.epoch and self._would_vote(vote, now_ms)
         if granted and not vote.pre_vote and self.election.voted is None:
             self.role = Role.UNATTACHED
             self.election = replace(self.election, voted=vote.candidate, voted_directory=vote.directory)
@@ -220,10 +236,12 @@ class RaftState:
         error = self._error(vote.epoch, to_voter=vote.to_voter)
         return VoteAnswer(error, self.epoch, self.leader, granted, vote.pre_vote), effects
 
-    def _would_vote(self, vote: Vote) -> bool:
+    def _would_vote(self, vote: Vote, now_ms: float) -> bool:
         if not self._is_up_to_date(vote) or self.role is Role.LEADER:
             return False
         if vote.pre_vote:
+            if self.role is Role.UNATTACHED and self.election.voted not in (None, vote.candidate):
+                return now_ms >= self.deadline_ms  # the one that has the vote may still be elected
             return self.role is not Role.FOLLOWER or not self._has_fetched
         known, voted = self.election, self.election.voted
         same = voted == vote.candidate and known.voted_directory in (None, vote.directory)
@@ -248,6 +266,8 @@ class RaftState:
         """The leader gives up. Its best successor asks for votes at once, the others some time later."""
         effects = self._learn(end.epoch, end.leader, now_ms)
         error = self._error(end.epoch)
+        if not error:
+            self._ended_epoch = end.epoch
         if not error and self.role is Role.FOLLOWER and self._me in self.voters:
             effects += self._lose_leader(Role.UNATTACHED)
             place = end.successors.index(self._me) if self._me in end.successors else len(end.successors)
@@ -264,14 +284,17 @@ class RaftState:
         """Another node knows this epoch and its leader."""
         if epoch > self.epoch or (epoch == self.epoch and self.election.leader is None and leader is not None):
             return self._new_epoch(epoch, leader, now_ms)
-        if epoch == self.epoch and leader == self.election.leader and self.role in (Role.UNATTACHED, Role.PROSPECTIVE):
-            return [LeaderChanged(leader, epoch), *self._follow(now_ms)] if leader not in (None, self._me) else []
+        if epoch != self.epoch or epoch == self._ended_epoch or leader in (None, self._me):
+            return []  # a voter that has not heard of the end of this epoch names its leader, which leads it no longer
+        if leader == self.election.leader and self.role in (Role.UNATTACHED, Role.PROSPECTIVE):
+            return [LeaderChanged(leader, epoch), *self._follow(now_ms)]
         return []
 
     def _new_epoch(self, epoch: int, leader: int | None, now_ms: float) -> list[Effect]:
         self.progress = None
         kept = self.election if epoch == self.epoch else Election(epoch)
         self.election = replace(kept, leader=leader)
+        self._votes = set()
         effects: list[Effect] = [Persist(self.election), LeaderChanged(leader, epoch)]
         if leader is not None and leader != self._me:
             return effects + self._follow(now_ms)
@@ -294,8 +317,9 @@ class RaftState:
         self.role = Role.LEADER
         self.election = replace(self.election, leader=self._me)
         self.progress = LeaderProgress(self._me, self.voters, self._log.end_offset, now_ms)
-        effects: list[Effect] = [Persist(self.election), AppendLeaderChange(self.epoch)]
-        return [*effects, LeaderChanged(self._me, self.epoch), *self._lead_on(now_ms)]
+        # The voters hear of the leader before its disk has worked, or they begin an election meanwhile.
+        announced = self._lead_on(now_ms)
+        return [*announced, Persist(self.election), AppendLeaderChange(self.epoch), LeaderChanged(self._me, self.epoch)]
 
     def _lead_on(self, now_ms: float) -> list[Effect]:
         """Say to the voters who leads; resign if no majority fetches."""
@@ -304,7 +328,10 @@ class RaftState:
         if now_ms - self.progress.quorum_seen_at_ms(now_ms) > 1.5 * self._timing.fetch_ms:
             return self.resign(now_ms)
         self.deadline_ms = now_ms + self._timing.fetch_ms / 2
-        return [Send(voter, BeginEpoch(self.epoch, self._me)) for voter in sorted(self.voters - {self._me})]
+        return self._announced(self.voters)
+
+    def _announced(self, voters: Set[int]) -> list[Effect]:
+        return [Send(voter, BeginEpoch(self.epoch, self._me)) for voter in sorted(voters - {self._me})]
 
     def resign(self, now_ms: float) -> list[Effect]:
         """Give up the leadership, for a stop or without a majority. Changes nothing on a node that does not lead."""
@@ -350,9 +377,9 @@ class RaftState:
 
     def _commit(self, now_ms: float) -> list[Effect]:
         assert self.progress is not None
-        self.progress.use(self.voters)
+        effects = self._announced(self.progress.use(self.voters))  # a connection is open when the leader ends its epoch
         committed = self.progress.committed()
-        effects = [] if committed is None else self._raise_high_watermark(committed)
+        effects += [] if committed is None else self._raise_high_watermark(committed)
         if self._me not in self.voters and self._log.voters_offset < self.high_watermark:
             effects += self.resign(now_ms)  # its own removal is committed
         return effects
