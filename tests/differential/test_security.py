@@ -290,7 +290,7 @@ def test_a_wrong_password_gets_the_same_answer_of_both(doors: tuple[str, str]) -
     assert answers[0] == answers[1]
 
 
-@pytest.mark.expects_log("a TLS hello on a plain listener")
+@pytest.mark.expects_log("a TLS hello on a plain listener", "another request before its login")
 def test_the_right_protocol_is_told_of_both(doors: tuple[str, str]) -> None:
     for protocol in ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT"):
         told = [fault_of(addresses_of(address), {"security.protocol": protocol}) for address in doors]
