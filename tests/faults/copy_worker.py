@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 SOURCE, TARGET, GROUP = "in", "out", "copiers"
 QUIET = {
@@ -19,6 +20,45 @@ QUIET = {
     # send_offsets_to_transaction never returns, whatever its time limit.
     "metadata.recovery.strategy": "none",
 }
+
+
+class Positions:
+    """The next offset of each assigned partition, counted by this program.
+
+    The broker died soon after an assignment -> the session ended -> the partition was assigned again, two generations later: librdkafka 2.16 handed out
+    its first 20 records, and then the same ones again, without a rebalance in between. A copier that believed the consumer's position wrote them twice."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+
+    def assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Begin at the committed offsets."""
+        self._next.clear()
+        consumer.assign(self._committed(consumer, partitions))
+
+    def next_ones(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the records that follow those before them. The source has no gaps."""
+        found = []
+        for message in messages:
+            if message.error() is None and self._next.get(message.partition()) == message.offset():
+                self._next[message.partition()] += 1
+                found.append(message)
+        return found
+
+    def after(self, messages: Sequence[Message]) -> list[TopicPartition]:
+        """Return the positions after these records."""
+        return [TopicPartition(SOURCE, each, self._next[each]) for each in {m.partition() for m in messages}]
+
+    def rewind(self, consumer: Consumer) -> None:
+        """Go back to what is committed: what was read since has been undone."""
+        for place in self._committed(consumer, consumer.assignment()):
+            consumer.seek(place)
+
+    def _committed(self, consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        found = consumer.committed(partitions, 10) if partitions else []
+        for place in found:
+            place.offset = self._next[place.partition] = max(place.offset, 0)
+        return found
 
 
 def copy(bootstrap_servers: str, name: str, stop: threading.Event) -> None:
@@ -46,23 +86,23 @@ def copy(bootstrap_servers: str, name: str, stop: threading.Event) -> None:
         }
     )
     producer.init_transactions(30)
-    consumer.subscribe([SOURCE])
+    positions = Positions()
+    consumer.subscribe([SOURCE], on_assign=positions.assigned)
     while not stop.is_set():
-        messages = [m for m in consumer.consume(20, 0.1) if m.error() is None]
+        messages = positions.next_ones(consumer.consume(20, 0.1))
         if not messages:
             continue
         producer.begin_transaction()
         try:
             for message in messages:
                 producer.produce(TARGET, message.value(), partition=message.partition())
-            positions = consumer.position(consumer.assignment())
-            producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 5)
+            producer.send_offsets_to_transaction(positions.after(messages), consumer.consumer_group_metadata(), 5)
             commit(producer)
         except KafkaException as error:
             if error.args[0].fatal():
                 return
             producer.abort_transaction(10)
-            rewind(consumer)
+            positions.rewind(consumer)
     consumer.close()
 
 
@@ -75,14 +115,6 @@ def commit(producer: Producer) -> None:
         except KafkaException as error:
             if not error.args[0].retriable():
                 raise
-
-
-def rewind(consumer: Consumer) -> None:
-    """Go back to what is committed: what was read since has been undone."""
-    assigned = consumer.assignment()
-    for place in consumer.committed(assigned, 10) if assigned else []:
-        place.offset = max(place.offset, 0)
-        consumer.seek(place)
 
 
 def main() -> None:
