@@ -80,6 +80,8 @@ ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "tests/simulation/": (NODES,),
     "tests/spark/": (NODES, CLIENTS, SPARK),
     "tests/testing/": (NODES, CLIENTS),
+    "tests/watch/test_idle": (NODES, CLIENTS, LATE, PAGES),
+    "tests/watch/test_tenfold": (NODES, CLIENTS, SPARK),
     "tests/windows/": (LATE,),
 }
 """The kinds of lines by room: the prefix of a test's id."""

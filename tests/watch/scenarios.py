@@ -12,10 +12,11 @@ from typing import Any
 TOPIC = "tenfold-{count}"
 
 
-def kafka(count: int, bootstrap: str) -> Any:
+def kafka(name: str, count: int, bootstrap: str) -> Any:
+    """The records of a topic. A scenario has a group of its own: one that goes on after the commits of another would read nothing."""
     from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
 
-    settings = ConsumerSettings(bootstrap, group_id=f"g-{count}", auto_offset_reset="earliest")
+    settings = ConsumerSettings(bootstrap, group_id=f"{name}-{count}", auto_offset_reset="earliest")
     return Consumer.records(settings, Subscriptions.topics(TOPIC.format(count=count)), value="integer", until="end")
 
 
@@ -54,15 +55,29 @@ def source_to_sink(count: int, bootstrap: str) -> None:
     """A topic, read to its end."""
     from streamactors import Sink
 
-    assert kafka(count, bootstrap).map(lambda record: record.value + 1).run_with(Sink.count()).result(600) == count
+    assert (
+        kafka("source_to_sink", count, bootstrap)
+        .map(lambda record: record.value + 1)
+        .run_with(Sink.count())
+        .result(600)
+        == count
+    )
 
 
 def topic_to_topic(count: int, bootstrap: str) -> None:
     """A topic copied into another one."""
     from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 
-    records = kafka(count, bootstrap).map(lambda record: ProducerRecord("copied", str(record.value)))
+    read = 0
+
+    def copy(record: Any) -> ProducerRecord:
+        nonlocal read
+        read += 1
+        return ProducerRecord("copied", str(record.value))
+
+    records = kafka("topic_to_topic", count, bootstrap).map(copy)
     records.run_with(Producer.plain_sink(ProducerSettings(bootstrap))).result(600)
+    assert read == count
 
 
 def windows(count: int, bootstrap: str) -> None:
@@ -71,7 +86,7 @@ def windows(count: int, bootstrap: str) -> None:
     from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 
     counted = (
-        kafka(count, bootstrap)
+        kafka("windows", count, bootstrap)
         .map(lambda record: record.replace(key=record.value % 100, timestamp=record.value))
         .group_by_key()
         .windowed_by(TimeWindows.of_size("1s").with_no_grace())

@@ -168,8 +168,7 @@ def test_acknowledged_records_survive_a_power_failure_at_any_moment(steps: list[
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.expects_log("damaged at offset", again=True)
-@pytest.mark.expects_log("records are removed")
+@pytest.mark.expects_log("damaged at offset", "cannot flush to disk", again=True)
 @given(MANY, st.integers(0, 2**32))
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 def test_acknowledged_records_survive_a_power_failure_at_any_moment_for_long(steps: list[str], seed: int) -> None:
