@@ -15,7 +15,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from streamactors.broker.cluster.reserved_ports import free_port
 from tests.compat.kafka_shims.write import write_scripts
 
-pytestmark = [pytest.mark.compat, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.slow,
+    pytest.mark.expects_log("this broker has no such threads or queues"),  # PROPERTIES below are those of Apache Kafka
+]
 
 # As kafka-python's fixtures render it, an authorizer that allows everybody included.
 PROPERTIES = """

@@ -129,9 +129,15 @@ class Dispatch:
 
     def _refuse_version(self, request: Request, api: Api) -> None:
         if api.key != API_VERSIONS:
-            low, high = api.versions
-            request.connection.close_after_answers(f"{request.name} is served in versions {low} to {high}")
+            request.connection.close_after_answers(_not_served(request, api.versions))
             return
         request.version = _VERSION_OF_ALL_CLIENTS
         request.connection.begin(request)
         request.refuse(ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _not_served(request: Request, versions: tuple[int, int]) -> str:
+    """Return why a request of this version is not answered, and what helps its client."""
+    low, high = versions
+    advice = "; use a newer client, or raise the version of Kafka that it is set to" if request.version < low else ""
+    return f"it sent {request.name}, and this broker serves versions {low} to {high}{advice}"
