@@ -122,7 +122,8 @@ class Query:
             os.kill(self.jvm, signal.SIGKILL)
         if victim in ("driver", "both"):
             self.process.kill()
-        self.process.wait()
+        code = self.process.wait()
+        assert code in (0, 1, -signal.SIGKILL), self.told()  # 0: the query had ended; 1: its JVM is gone
 
     def kill_executor(self) -> bool:
         executors = [pid for pid in descendants(self.jvm) if b"CoarseGrainedExecutorBackend" in cmdline(pid)]
