@@ -116,6 +116,7 @@ def crash(tmp_path: Path, times: int) -> None:
                 committer.check()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_groups_survive_kills_of_their_coordinator(tmp_path: Path) -> None:
     crash(tmp_path, 4)

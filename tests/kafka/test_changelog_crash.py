@@ -106,6 +106,7 @@ def crash_and_restart(cluster, read_all, seed, kills, topics=1, state=None):
     assert sorted(found) == finals(in_turn(seed, topics))
 
 
+@pytest.mark.slow
 def test_windows_on_disk_killed_in_the_middle_give_each_final_row_once_and_right(cluster, read_all, tmp_path):
     crash_and_restart(cluster, read_all, seed=101, kills=2, state=tmp_path)
 

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 PARTITIONS = 8
 
 
-@pytest.mark.parametrize("way", ["marks", "offsets"])
+@pytest.mark.parametrize("way", ["marks", pytest.param("offsets", marks=pytest.mark.slow)])
 def test_a_slow_sink_pauses_partitions_and_a_kill_loses_nothing(cluster, topic_with, way):
     topic = topic_with(f"heart-{way}", [bytes(2_000)] * 16_000, PARTITIONS)
     child = Path(__file__).with_name("_heart.py")

@@ -186,6 +186,7 @@ def killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed, kills, siz
     assert compared > KEYS or power is not None
 
 
+@pytest.mark.slow
 def test_two_members_killed_in_the_middle_join_each_row_once(cluster, read_all, wait_for, tmp_path):
     killed_and_restarted(cluster, read_all, wait_for, tmp_path, seed=1, kills=1, size=400)
 

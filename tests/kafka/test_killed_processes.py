@@ -53,7 +53,7 @@ def go(bootstrap_servers: str, seed: int, way: str, kills: int) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize(("seed", "way"), [(2, "marks"), (1, "offsets")])
+@pytest.mark.parametrize(("seed", "way"), [(2, "marks"), pytest.param(1, "offsets", marks=pytest.mark.slow)])
 def test_a_graph_killed_with_9_loses_nothing(cluster, topics, seed, way):  # noqa: F811
     go(cluster.bootstrap_servers, seed, way, kills=2)
 

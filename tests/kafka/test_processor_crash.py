@@ -112,6 +112,7 @@ def test_two_members_killed_ten_times_count_each_row_once(cluster, read_all, com
     killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed, kills=10)
 
 
+@pytest.mark.slow
 def test_two_members_with_standbys_killed_in_the_middle_count_each_row_once(cluster, read_all, committed_all, tmp_path):
     killed_and_restarted(cluster, read_all, committed_all, tmp_path, seed=1, kills=2, standbys=1)
 
