@@ -4,8 +4,8 @@ Python's type system cannot express "a method of Source returns a Source, of Flo
 mix-in, in terms of `Ops[Out, Mat]`, and this script writes it for each class that has it: `Ops[U, Mat]` becomes
 `Source[U, Mat]`, `Flow[In, U, Mat]` and so on. Flow gets a second form of each, a static method, for the call on the class: type
 checkers choose it for `Flow.map(f)`. In that form, and in the constructors of sources and sinks, elements are of the type `Element`, which
-is Any where nothing says more (typevars.py). The stubs also name the classes that the mix-ins cannot import (kinds.py), and hold the
-docstrings that the methods have from their stages (contract.py).
+is Any where nothing says more (typevars.py). The stubs also name the classes that the mix-ins cannot import (kinds.py). They hold no
+docstrings: editors and `help()` take those from the mix-ins.
 
     python tools/operator_stubs.py            write the files
     python tools/operator_stubs.py --check    exit with 1 if one is out of date"""
@@ -21,7 +21,6 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DSL = ROOT / "streamactors" / "dsl"
@@ -150,14 +149,14 @@ def generate(family: Family) -> str:
 
 
 def _methods(mixin: type) -> dict[str, list[ast.FunctionDef]]:
-    """Return a mix-in's public methods: the definition, or the overloads where there are any; the first has the docstring."""
+    """Return a mix-in's public methods: the definition, or the overloads where there are any."""
     tree = ast.parse(Path(inspect.getfile(mixin)).read_text())
     cls = next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == mixin.__name__)
     methods: dict[str, list[ast.FunctionDef]] = {}
     for node in cls.body:
         if isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__rshift__"):
             methods.setdefault(node.name, []).append(node)
-    for name, definitions in methods.items():
+    for definitions in methods.values():
         if len(definitions) > 1:
             definitions.pop()  # the implementation
         for definition in definitions:
@@ -165,17 +164,7 @@ def _methods(mixin: type) -> dict[str, list[ast.FunctionDef]]:
             definition.decorator_list = [
                 each for each in definition.decorator_list if isinstance(each, ast.Name) and each.id == "classmethod"
             ]
-        member: Any = inspect.getattr_static(mixin, name)
-        docstring = getattr(member, "__func__", member).__doc__
-        if docstring:
-            definitions[0].body = [ast.Expr(ast.Constant(_docstring(docstring)))]
     return methods
-
-
-def _docstring(text: str) -> str:
-    lines = inspect.cleandoc(text).splitlines()
-    indented = [f"        {line}" if line else "" for line in lines[1:]]
-    return "\n".join([lines[0], *indented, *(["        "] if indented else [])])
 
 
 def _imports(family: Family, code: str, files: Iterable[Path]) -> list[str]:

@@ -16,16 +16,14 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import M2, M3, Ctx, CtxIn, In, K, Mat, Out, U, V
 
 class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
-    def map(self, fn: Callable[[Out], U]) -> SourceWithContext[U, Ctx, Mat]:
-        """Apply `fn` to each element; its context stays with the result. As `Source.map` otherwise."""
+    def map(self, fn: Callable[[Out], U]) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async(
         self,
         parallelism: int,
         fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> SourceWithContext[U, Ctx, Mat]:
-        """Call `fn` with up to `parallelism` elements at a time; results come in order, with their contexts. As `Source.map_async`."""
+    ) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async_partitioned(
         self,
         parallelism: int,
@@ -34,16 +32,14 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> SourceWithContext[U, Ctx, Mat]:
-        """As `map_async`, with at most `per_partition` calls per key at a time. As `Source.map_async_partitioned`."""
+    ) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async_unordered(
         self,
         parallelism: int,
         fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> SourceWithContext[U, Ctx, Mat]:
-        """As `map_async`; each result leaves as soon as its call has ended. As `Source.map_async_unordered`."""
+    ) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async_partitioned_unordered(
         self,
         parallelism: int,
@@ -52,30 +48,19 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> SourceWithContext[U, Ctx, Mat]:
-        """As `map_async_partitioned`; each result leaves as soon as its call has ended."""
+    ) -> SourceWithContext[U, Ctx, Mat]: ...
     def ask(
         self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
-    ) -> SourceWithContext[Any, Ctx, Mat]:
-        """Send each element, without its context, to an actor, and emit the answers with the contexts; `timeout` in
-        seconds, or as a timedelta or a text. As `Source.ask`.
-        """
+    ) -> SourceWithContext[Any, Ctx, Mat]: ...
     def ask_with_status(
         self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
-    ) -> SourceWithContext[Any, Ctx, Mat]:
-        """As `ask`, for an actor that answers with StatusReply; `timeout` in seconds, or as a timedelta or a text.
-        As `Source.ask_with_status`.
-        """
-    def map_context(self, fn: Callable[[Ctx], V]) -> SourceWithContext[Out, V, Mat]:
-        """Apply `fn` to each context; the element stays."""
-    def filter(self, predicate: Callable[[Out], Any] | None) -> SourceWithContext[Out, Ctx, Mat]:
-        """Pass the elements for which `predicate` is true, with their contexts; with None, those that are true themselves."""
-    def filter_not(self, predicate: Callable[[Out], Any] | None) -> SourceWithContext[Out, Ctx, Mat]:
-        """Pass the elements for which `predicate` is false, with their contexts; with None, those that are false themselves."""
+    ) -> SourceWithContext[Any, Ctx, Mat]: ...
+    def map_context(self, fn: Callable[[Ctx], V]) -> SourceWithContext[Out, V, Mat]: ...
+    def filter(self, predicate: Callable[[Out], Any] | None) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def filter_not(self, predicate: Callable[[Out], Any] | None) -> SourceWithContext[Out, Ctx, Mat]: ...
     def collect(
         self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
-    ) -> SourceWithContext[U, Ctx, Mat]:
-        """Apply a partial function: where it returns None the element is left out, with its context. `when` as in `Source.collect`."""
+    ) -> SourceWithContext[U, Ctx, Mat]: ...
     def throttle(
         self,
         n: int,
@@ -83,170 +68,109 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         burst: int | None = None,
         cost: Callable[[Out], float] | None = None,
         mode: str = "shaping",
-    ) -> SourceWithContext[Out, Ctx, Mat]:
-        """Pass `n` elements, or elements of a cost of `n`, per `per` (ms, a timedelta or a text). As `Source.throttle`."""
+    ) -> SourceWithContext[Out, Ctx, Mat]: ...
     def log(
         self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
-    ) -> SourceWithContext[Out, Ctx, Mat]:
-        """Log elements, without their contexts, and the end. As `Source.log`."""
-    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> SourceWithContext[U, Ctx, Mat]:
-        """Emit each element of the iterables that `fn` returns; all of one iterable have the context of its element."""
-    def grouped(self, n: int) -> SourceWithContext[list[Out], list[Ctx], Mat]:
-        """Emit lists of n elements, with the list of their contexts. As `Source.grouped`."""
-    def sliding(self, n: int, step: int = 1) -> SourceWithContext[list[Out], list[Ctx], Mat]:
-        """Emit windows of n elements, each `step` further, with the list of their contexts. As `Source.sliding`."""
-    def map_error(self, fn: Callable[[BaseException], BaseException]) -> SourceWithContext[Out, Ctx, Mat]:
-        """Replace the error of a failing stream. As `Source.map_error`."""
-    def also_to(self, sink: Sink[tuple[Out, Ctx], Any]) -> SourceWithContext[Out, Ctx, Mat]:
-        """Send every pair (element, context) to `sink` as well. As `Source.also_to`."""
-    def also_to_all(self, *sinks: Sink[tuple[Out, Ctx], Any]) -> SourceWithContext[Out, Ctx, Mat]:
-        """Send every pair (element, context) to all `sinks` as well. As `Source.also_to_all`."""
-    def also_to_context(self, sink: Sink[Ctx, Any]) -> SourceWithContext[Out, Ctx, Mat]:
-        """Send every context, without its element, to `sink` as well. As `Source.also_to`."""
-    def wire_tap(self, sink: Sink[tuple[Out, Ctx], Any]) -> SourceWithContext[Out, Ctx, Mat]:
-        """Send pairs (element, context) to `sink` as far as it has demand; it never slows the stream. As `Source.wire_tap`."""
-    def wire_tap_context(self, sink: Sink[Ctx, Any]) -> SourceWithContext[Out, Ctx, Mat]:
-        """Send contexts, without their elements, to `sink` as far as it has demand. As `Source.wire_tap`."""
+    ) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> SourceWithContext[U, Ctx, Mat]: ...
+    def grouped(self, n: int) -> SourceWithContext[list[Out], list[Ctx], Mat]: ...
+    def sliding(self, n: int, step: int = 1) -> SourceWithContext[list[Out], list[Ctx], Mat]: ...
+    def map_error(self, fn: Callable[[BaseException], BaseException]) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def also_to(self, sink: Sink[tuple[Out, Ctx], Any]) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def also_to_all(self, *sinks: Sink[tuple[Out, Ctx], Any]) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def also_to_context(self, sink: Sink[Ctx, Any]) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def wire_tap(self, sink: Sink[tuple[Out, Ctx], Any]) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def wire_tap_context(self, sink: Sink[Ctx, Any]) -> SourceWithContext[Out, Ctx, Mat]: ...
     def divert_to(
         self, sink: Sink[tuple[Out, Ctx], Any], when: Callable[[Out], Any]
-    ) -> SourceWithContext[Out, Ctx, Mat]:
-        """Send the pairs for whose element `when` is true to `sink` instead of downstream. As `Source.divert_to`."""
-    def unsafe_data_via(self, flow: Flow[Out, U, Any]) -> SourceWithContext[U, Ctx, Mat]:
-        """Run the elements, without their contexts, through a plain flow.
-
-        The flow must emit exactly one result for each element, in order: results are joined with the contexts by counting. A flow that
-        drops, adds or reorders elements gives them wrong contexts.
-        """
-    def unsafe_optional_data_via(self, flow: Flow[Any, U, Any]) -> SourceWithContext[U | None, Ctx, Mat]:
-        """As `unsafe_data_via`; elements that are None pass beside the flow, with their contexts. The order between the two ways is not
-        kept.
-        """
+    ) -> SourceWithContext[Out, Ctx, Mat]: ...
+    def unsafe_data_via(self, flow: Flow[Out, U, Any]) -> SourceWithContext[U, Ctx, Mat]: ...
+    def unsafe_optional_data_via(self, flow: Flow[Any, U, Any]) -> SourceWithContext[U | None, Ctx, Mat]: ...
     def via_mat(
         self, flow: FlowWithContext[Out, Ctx, U, V, M2], combine: Callable[[Mat, M2], M3]
-    ) -> SourceWithContext[U, V, M3]:
-        """As `via`; the materialized value is `combine(this part's, the flow's)`."""
-    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> SourceWithContext[Out, Ctx, M2]:
-        """Return this part with `fn(materialized value)` as its materialized value."""
-    def via(self, flow: FlowWithContext[Out, Ctx, U, V, Any]) -> SourceWithContext[U, V, Mat]:
-        """Append a flow with context."""
-    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> SourceWithContext[Out, Ctx, Mat]:
-        """Run the following stages in another actor. As `Source.async_boundary`."""
-
-class FlowContextOps(ContextOps[Out, Ctx, Mat], Generic[In, CtxIn, Out, Ctx, Mat]):
-    def map(self, fn: Callable[[Out], U]) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """Apply `fn` to each element; its context stays with the result. As `Source.map` otherwise."""
-    def map_async(
-        self,
-        parallelism: int,
-        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
-        *,
-        loop: AbstractEventLoop | None = None,
-    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """Call `fn` with up to `parallelism` elements at a time; results come in order, with their contexts. As `Source.map_async`."""
-    def map_async_partitioned(
-        self,
-        parallelism: int,
-        key: Callable[[Out], K],
-        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
-        per_partition: int = 1,
-        *,
-        loop: AbstractEventLoop | None = None,
-    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """As `map_async`, with at most `per_partition` calls per key at a time. As `Source.map_async_partitioned`."""
-    def map_async_unordered(
-        self,
-        parallelism: int,
-        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
-        *,
-        loop: AbstractEventLoop | None = None,
-    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """As `map_async`; each result leaves as soon as its call has ended. As `Source.map_async_unordered`."""
-    def map_async_partitioned_unordered(
-        self,
-        parallelism: int,
-        key: Callable[[Out], K],
-        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
-        per_partition: int = 1,
-        *,
-        loop: AbstractEventLoop | None = None,
-    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """As `map_async_partitioned`; each result leaves as soon as its call has ended."""
-    def ask(
-        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
-    ) -> FlowWithContext[In, CtxIn, Any, Ctx, Mat]:
-        """Send each element, without its context, to an actor, and emit the answers with the contexts; `timeout` in
-        seconds, or as a timedelta or a text. As `Source.ask`.
-        """
-    def ask_with_status(
-        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
-    ) -> FlowWithContext[In, CtxIn, Any, Ctx, Mat]:
-        """As `ask`, for an actor that answers with StatusReply; `timeout` in seconds, or as a timedelta or a text.
-        As `Source.ask_with_status`.
-        """
-    def map_context(self, fn: Callable[[Ctx], V]) -> FlowWithContext[In, CtxIn, Out, V, Mat]:
-        """Apply `fn` to each context; the element stays."""
-    def filter(self, predicate: Callable[[Out], Any] | None) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Pass the elements for which `predicate` is true, with their contexts; with None, those that are true themselves."""
-    def filter_not(self, predicate: Callable[[Out], Any] | None) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Pass the elements for which `predicate` is false, with their contexts; with None, those that are false themselves."""
-    def collect(
-        self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
-    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """Apply a partial function: where it returns None the element is left out, with its context. `when` as in `Source.collect`."""
-    def throttle(
-        self,
-        n: int,
-        per: Duration = "1s",
-        burst: int | None = None,
-        cost: Callable[[Out], float] | None = None,
-        mode: str = "shaping",
-    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Pass `n` elements, or elements of a cost of `n`, per `per` (ms, a timedelta or a text). As `Source.throttle`."""
-    def log(
-        self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
-    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Log elements, without their contexts, and the end. As `Source.log`."""
-    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """Emit each element of the iterables that `fn` returns; all of one iterable have the context of its element."""
-    def grouped(self, n: int) -> FlowWithContext[In, CtxIn, list[Out], list[Ctx], Mat]:
-        """Emit lists of n elements, with the list of their contexts. As `Source.grouped`."""
-    def sliding(self, n: int, step: int = 1) -> FlowWithContext[In, CtxIn, list[Out], list[Ctx], Mat]:
-        """Emit windows of n elements, each `step` further, with the list of their contexts. As `Source.sliding`."""
-    def map_error(self, fn: Callable[[BaseException], BaseException]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Replace the error of a failing stream. As `Source.map_error`."""
-    def also_to(self, sink: Sink[tuple[Out, Ctx], Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Send every pair (element, context) to `sink` as well. As `Source.also_to`."""
-    def also_to_all(self, *sinks: Sink[tuple[Out, Ctx], Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Send every pair (element, context) to all `sinks` as well. As `Source.also_to_all`."""
-    def also_to_context(self, sink: Sink[Ctx, Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Send every context, without its element, to `sink` as well. As `Source.also_to`."""
-    def wire_tap(self, sink: Sink[tuple[Out, Ctx], Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Send pairs (element, context) to `sink` as far as it has demand; it never slows the stream. As `Source.wire_tap`."""
-    def wire_tap_context(self, sink: Sink[Ctx, Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Send contexts, without their elements, to `sink` as far as it has demand. As `Source.wire_tap`."""
-    def divert_to(
-        self, sink: Sink[tuple[Out, Ctx], Any], when: Callable[[Out], Any]
-    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Send the pairs for whose element `when` is true to `sink` instead of downstream. As `Source.divert_to`."""
-    def unsafe_data_via(self, flow: Flow[Out, U, Any]) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]:
-        """Run the elements, without their contexts, through a plain flow.
-
-        The flow must emit exactly one result for each element, in order: results are joined with the contexts by counting. A flow that
-        drops, adds or reorders elements gives them wrong contexts.
-        """
-    def unsafe_optional_data_via(self, flow: Flow[Any, U, Any]) -> FlowWithContext[In, CtxIn, U | None, Ctx, Mat]:
-        """As `unsafe_data_via`; elements that are None pass beside the flow, with their contexts. The order between the two ways is not
-        kept.
-        """
-    def via_mat(
-        self, flow: FlowWithContext[Out, Ctx, U, V, M2], combine: Callable[[Mat, M2], M3]
-    ) -> FlowWithContext[In, CtxIn, U, V, M3]:
-        """As `via`; the materialized value is `combine(this part's, the flow's)`."""
-    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> FlowWithContext[In, CtxIn, Out, Ctx, M2]:
-        """Return this part with `fn(materialized value)` as its materialized value."""
-    def via(self, flow: FlowWithContext[Out, Ctx, U, V, Any]) -> FlowWithContext[In, CtxIn, U, V, Mat]:
-        """Append a flow with context."""
+    ) -> SourceWithContext[U, V, M3]: ...
+    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> SourceWithContext[Out, Ctx, M2]: ...
+    def via(self, flow: FlowWithContext[Out, Ctx, U, V, Any]) -> SourceWithContext[U, V, Mat]: ...
     def async_boundary(
         self, buffer: int | None = None, *, process: bool = False
-    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]:
-        """Run the following stages in another actor. As `Source.async_boundary`."""
+    ) -> SourceWithContext[Out, Ctx, Mat]: ...
+
+class FlowContextOps(ContextOps[Out, Ctx, Mat], Generic[In, CtxIn, Out, Ctx, Mat]):
+    def map(self, fn: Callable[[Out], U]) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def map_async(
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
+        *,
+        loop: AbstractEventLoop | None = None,
+    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def map_async_partitioned(
+        self,
+        parallelism: int,
+        key: Callable[[Out], K],
+        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
+        per_partition: int = 1,
+        *,
+        loop: AbstractEventLoop | None = None,
+    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def map_async_unordered(
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
+        *,
+        loop: AbstractEventLoop | None = None,
+    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def map_async_partitioned_unordered(
+        self,
+        parallelism: int,
+        key: Callable[[Out], K],
+        fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
+        per_partition: int = 1,
+        *,
+        loop: AbstractEventLoop | None = None,
+    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def ask(
+        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
+    ) -> FlowWithContext[In, CtxIn, Any, Ctx, Mat]: ...
+    def ask_with_status(
+        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
+    ) -> FlowWithContext[In, CtxIn, Any, Ctx, Mat]: ...
+    def map_context(self, fn: Callable[[Ctx], V]) -> FlowWithContext[In, CtxIn, Out, V, Mat]: ...
+    def filter(self, predicate: Callable[[Out], Any] | None) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def filter_not(self, predicate: Callable[[Out], Any] | None) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def collect(
+        self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
+    ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def throttle(
+        self,
+        n: int,
+        per: Duration = "1s",
+        burst: int | None = None,
+        cost: Callable[[Out], float] | None = None,
+        mode: str = "shaping",
+    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def log(
+        self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
+    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def grouped(self, n: int) -> FlowWithContext[In, CtxIn, list[Out], list[Ctx], Mat]: ...
+    def sliding(self, n: int, step: int = 1) -> FlowWithContext[In, CtxIn, list[Out], list[Ctx], Mat]: ...
+    def map_error(self, fn: Callable[[BaseException], BaseException]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def also_to(self, sink: Sink[tuple[Out, Ctx], Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def also_to_all(self, *sinks: Sink[tuple[Out, Ctx], Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def also_to_context(self, sink: Sink[Ctx, Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def wire_tap(self, sink: Sink[tuple[Out, Ctx], Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def wire_tap_context(self, sink: Sink[Ctx, Any]) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def divert_to(
+        self, sink: Sink[tuple[Out, Ctx], Any], when: Callable[[Out], Any]
+    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...
+    def unsafe_data_via(self, flow: Flow[Out, U, Any]) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
+    def unsafe_optional_data_via(self, flow: Flow[Any, U, Any]) -> FlowWithContext[In, CtxIn, U | None, Ctx, Mat]: ...
+    def via_mat(
+        self, flow: FlowWithContext[Out, Ctx, U, V, M2], combine: Callable[[Mat, M2], M3]
+    ) -> FlowWithContext[In, CtxIn, U, V, M3]: ...
+    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> FlowWithContext[In, CtxIn, Out, Ctx, M2]: ...
+    def via(self, flow: FlowWithContext[Out, Ctx, U, V, Any]) -> FlowWithContext[In, CtxIn, U, V, Mat]: ...
+    def async_boundary(
+        self, buffer: int | None = None, *, process: bool = False
+    ) -> FlowWithContext[In, CtxIn, Out, Ctx, Mat]: ...

@@ -44,135 +44,36 @@ from streamactors.windows.record import Record, WindowedRecord
 
 class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     @overload
-    def __rshift__(self, other: Flow[Out, U, Any] | Stage[Any, U]) -> Source[U, Mat]:
-        """`part >> flow` is `via`, `part >> sink` is `to`; beside a port of a GraphDSL it wires."""
+    def __rshift__(self, other: Flow[Out, U, Any] | Stage[Any, U]) -> Source[U, Mat]: ...
     @overload
     def __rshift__(self, other: Sink[Out, Any]) -> RunnableGraph[Mat]: ...
     @overload
     def __rshift__(self, other: Wirable | GraphStage) -> Any: ...
-    def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> Source[U, Mat]:
-        """Append a flow, or a stage of your own; keep this part's materialized value."""
-    def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> Source[U, M3]:
-        """As `via`; the materialized value is `combine(this part's, the flow's)`, for example Keep.both."""
-    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Source[Out, Mat]:
-        """Run the following stages in another actor.
-
-        `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them.
-
-        `process=True` runs the stages up to the next boundary in a worker process, on a core of its own. Sinks, junctions and stages
-        with a materialized value stay in this process. Elements must be of the codec's types, or NumPy or Arrow arrays. When the process
-        dies, another continues behind the last mark if the run reads marks; otherwise the stream fails with WorkerDied.
-        """
-    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Source[Out, M2]:
-        """Return this part with `fn(materialized value)` as its materialized value."""
-    def map(self, fn: Callable[[Out], U]) -> Source[U, Mat]:
-        """Apply `fn` to each element.
-
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def filter(self, predicate: Callable[[Out], Any] | None) -> Source[Out, Mat]:
-        """Pass the elements for which `predicate` is true; with None, those that are true themselves.
-
-        Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def filter_not(self, predicate: Callable[[Out], Any] | None) -> Source[Out, Mat]:
-        """Pass the elements for which `predicate` is false; with None, those that are false themselves.
-
-        Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> Source[U, Mat]: ...
+    def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> Source[U, M3]: ...
+    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Source[Out, Mat]: ...
+    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Source[Out, M2]: ...
+    def map(self, fn: Callable[[Out], U]) -> Source[U, Mat]: ...
+    def filter(self, predicate: Callable[[Out], Any] | None) -> Source[Out, Mat]: ...
+    def filter_not(self, predicate: Callable[[Out], Any] | None) -> Source[Out, Mat]: ...
     def collect(
         self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
-    ) -> Source[U, Mat]:
-        """Apply a partial function: where it returns None the element is left out.
-
-        `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
-        included.
-
-        Emits when: `fn` has returned a result.       Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def collect_type(self, kind: type[U] | tuple[type, ...]) -> Source[U, Mat]:
-        """Pass the elements of a type.
-
-        Emits when: the element is an instance of `kind`.   Backpressures when: downstream does.
-        Completes when: upstream completes.                 Cancels when: downstream cancels.
-        """
-    def collect_first(self, fn: Callable[[Out], U | None]) -> Source[U, Mat]:
-        """Apply a partial function; emit its first result that is not None, then complete.
-
-        Emits when: `fn` gives a result.              Backpressures when: downstream does.
-        Completes when: it has emitted, or upstream completes.   Cancels when: it has emitted, or downstream cancels.
-        """
-    def collect_while(self, fn: Callable[[Out], U | None]) -> Source[U, Mat]:
-        """Apply a partial function until it returns None, then complete.
-
-        Emits when: `fn` gives a result.              Backpressures when: downstream does.
-        Completes when: `fn` returns None, or upstream completes.   Cancels when: `fn` returns None, or downstream cancels.
-        """
-    def flatten_optional(self) -> Source[Any, Mat]:
-        """Leave out the elements that are None.
-
-        Emits when: the element is not None.          Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Source[U, Mat]:
-        """Turn each element into an iterable and emit its results, one iterable after the other.
-
-        Iterators are read on demand, and one result ahead, so they may be endless.
-        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, and the rest of its iterable.
-        Marks: when the current iterable has ended.
-        """
-    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Source[U, Mat]:
-        """Call `fn` with whole chunks, for numpy, Arrow, polars and others: `fn(list of elements)` returns any iterable of results.
-
-        Demand and timing decide where chunks are cut, so results must not depend on it. `grouped` makes lists of one length.
-        Emits when: `fn` has returned results.        Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the chunk.
-        Marks: behind the results of the chunk before them.
-        """
-    def zip_with_index(self) -> Source[tuple[Out, int], Mat]:
-        """Pair each element with its number, from 0: (element, number).
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    ) -> Source[U, Mat]: ...
+    def collect_type(self, kind: type[U] | tuple[type, ...]) -> Source[U, Mat]: ...
+    def collect_first(self, fn: Callable[[Out], U | None]) -> Source[U, Mat]: ...
+    def collect_while(self, fn: Callable[[Out], U | None]) -> Source[U, Mat]: ...
+    def flatten_optional(self) -> Source[Any, Mat]: ...
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Source[U, Mat]: ...
+    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Source[U, Mat]: ...
+    def zip_with_index(self) -> Source[tuple[Out, int], Mat]: ...
     @overload
-    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Source[Out | U, Mat]:
-        """Put `separator` between elements, `start` before the first and `end` behind the last; an empty stream gets `start` and
-        `end`, too. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
-
-        Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
-        Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
-        Marks: held while an element waits behind its separator.
-        """
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Source[Out | U, Mat]: ...
     @overload
     def intersperse(self, start: U, separator: U, end: U, /) -> Source[Out | U, Mat]: ...
     @overload
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
-    ) -> Source[U, Mat]:
-        """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
-
-        A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
-        made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
-        like any other.
-        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once, without waiting for older calls.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of calls.
-        """
+    ) -> Source[U, Mat]: ...
     @overload
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
@@ -184,14 +85,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     @overload
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
-    ) -> Source[U, Mat]:
-        """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
-
-        Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: when all elements before them have left.
-        """
+    ) -> Source[U, Mat]: ...
     @overload
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
@@ -209,16 +103,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> Source[U, Mat]:
-        """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
-
-        Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
-        Emits when: the oldest call has ended.
-        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: in the queue of calls.
-        """
+    ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned(
         self,
@@ -241,19 +126,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
     ) -> Source[U, Mat]: ...
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
-    ) -> Source[U, Mat]:
-        """Call `fn` with each element in one of several worker processes; emit the results in the elements' order.
-
-        For functions that compute for a while in Python: about 50 µs and more. `processes`: by default the number of cores that this process may
-        use. With `ordered=False` results are emitted as they come. Elements and results must be of the types that can cross a process boundary, and
-        `fn` goes by import name or with cloudpickle (docs/cores.md). Elements travel in tasks of about 5 ms.
-        Emits when: the oldest task has ended.        Backpressures when: each process has two tasks, or results wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, after the results before it; a process dies and the run reads no marks (WorkerDied). In a run that reads
-        marks another process repeats the task.
-        Supervision: resume and restart drop the element; the decider is called in the worker process.
-        Marks: in the queue of tasks.
-        """
+    ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
         self,
@@ -263,16 +136,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> Source[U, Mat]:
-        """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
-
-        The results of one key come in their order if `per_partition` is 1.
-        Emits when: a call has ended.
-        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: when all elements before them have left.
-        """
+    ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
         self,
@@ -294,444 +158,92 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
     ) -> Source[U, Mat]: ...
     @overload
-    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Source[Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
-        with a `timeout` of 5 s. Akka's order of arguments, `ask(parallelism, actor, timeout)`, works as well.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-        """
+    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Source[Any, Mat]: ...
     @overload
     def ask(self, parallelism: int, actor: ActorAddress, timeout: Timeout = "5s", /) -> Source[Any, Mat]: ...
-    def ask_with_status(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Source[Any, Mat]:
-        """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is no StatusReply; the actor has stopped.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-        """
-    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Source[U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by the asynchronous `fn(value, element)`.
-
-        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
-        Each run starts with a copy of `zero`.
-        Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
-        Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        Marks: in the queue of calls.
-        """
-    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Source[U, Mat]:
-        """Combine all elements by the asynchronous `fn(value, element)`, beginning with `zero`; emit the result at the end.
-
-        Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
-        Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
-    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Source[Out, Mat]:
-        """Turn a failure into another one: `fn(error)` returns the error to fail with.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Source[Out | U, Mat]:
-        """Emit one last element instead of failing: `fn(error)` returns it.
-
-        Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
-        Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
-        """
-    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Source[Out | U, Mat]:
-        """Continue with another source instead of failing: `fn(error)` returns it. A failure of that source is handled the same way.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        """
+    def ask_with_status(
+        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
+    ) -> Source[Any, Mat]: ...
+    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Source[U, Mat]: ...
+    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Source[U, Mat]: ...
+    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Source[Out, Mat]: ...
+    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Source[Out | U, Mat]: ...
+    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Source[Out | U, Mat]: ...
     def recover_with_retries(
         self, attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
-    ) -> Source[Out | U, Mat]:
-        """As `recover_with`, at most `attempts` times (-1: without a limit); then the failure passes.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        Fails when: upstream and the replacing sources have failed more than `attempts` times, with the last failure.
-        """
-    def on_error_complete(self, on: On = Exception) -> Source[Out, Mat]:
-        """Complete instead of failing.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes or fails.  Cancels when: downstream cancels.
-        """
-    def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Source[Out | U, Mat]:
-        """As `recover_with`; the name that Reactive Streams libraries use.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        """
+    ) -> Source[Out | U, Mat]: ...
+    def on_error_complete(self, on: On = Exception) -> Source[Out, Mat]: ...
+    def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Source[Out | U, Mat]: ...
     def on_error_continue(
         self, fn: Callable[[BaseException], object] | None = None, on: On = Exception
-    ) -> Source[Out, Mat]:
-        """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
-
-        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
-        """
+    ) -> Source[Out, Mat]: ...
     def retry(
         self,
         attempts: int,
         backoff: Duration | RestartSettings,
         on: On = Exception,
         dead_letters: Sink[FailedElement, Any] | None = None,
-    ) -> Source[Out, NotUsed]:
-        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
-
-        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
-        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
-        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
-        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
-        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
-        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
-        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
-        """
-    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
-
-        Each run starts with a copy of `zero`.
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        """
-    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]:
-        """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
-
-        Each run starts with a copy of `zero`.
-        Emits when: upstream completes.               Backpressures when: downstream does.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
-    def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> Source[U, Mat]:
-        """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; emit the result.
-
-        Each run starts with a copy of `zero`. The value for which the predicate is false is the result.
-        Emits when: the predicate is false, or upstream completes.   Backpressures when: downstream does.
-        Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
-    def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> Source[Any, Mat]:
-        """Emit the first element, then for each element the value so far combined with it by `fn(value, element)`.
-
-        As `itertools.accumulate`: a scan without a zero. The default adds.
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: at once, exactly.
-        """
-    def reduce(self, fn: Callable[[Any, Out], Any]) -> Source[Out, Mat]:
-        """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
-
-        Emits when: upstream completes.               Backpressures when: downstream does.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: there was no element, with NoSuchElement.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result.
-        """
+    ) -> Source[Out, NotUsed]: ...
+    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]: ...
+    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Source[U, Mat]: ...
+    def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> Source[U, Mat]: ...
+    def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> Source[Any, Mat]: ...
+    def reduce(self, fn: Callable[[Any, Out], Any]) -> Source[Out, Mat]: ...
     def stateful_map(
         self,
         create: Callable[[], S],
         fn: Callable[[S, Out], tuple[S, U]],
         on_complete: Callable[[S], U | None] | None = None,
-    ) -> Source[U, Mat]:
-        """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
-
-        `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
-        ends; what it returns is emitted last, unless it is None or downstream has cancelled.
-        Emits when: `fn` has returned, and once at the end if `on_complete` returns a result.
-        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-        Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the state, emits the result of that, and makes a new state.
-        Fails when: upstream or a function fails, after the result of `on_complete`.
-        """
+    ) -> Source[U, Mat]: ...
     def map_with_resource(
         self, open: Callable[[], S], fn: Callable[[S, Out], U], close: Callable[[S], U | None] | None = None
-    ) -> Source[U, Mat]:
-        """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
-
-        `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
-        Emits when: `fn` has returned, and once at the end if `close` gives something.
-        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-        Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
-        Fails when: upstream or a function fails, behind what `close` gives.
-        """
-    def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Source[U, Mat]:
-        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
-
-        Iterators are read on demand, and one result ahead, so they may be endless.
-        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
-        Marks: when the current iterable has ended.
-        """
-    def pairwise(self) -> Source[tuple[Out, Out], Mat]:
-        """Emit each element together with the one before it, as `itertools.pairwise`.
-
-        Emits when: an element arrives, from the second on.   Backpressures when: downstream does.
-        Completes when: upstream completes.                   Cancels when: downstream cancels.
-        """
-    def grouped(self, n: int) -> Source[list[Out], Mat]:
-        """Collect elements into lists of `n`; the last one may be shorter.
-
-        Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
-        """
-    def grouped_within(self, n: int, span: Duration) -> Source[list[Out], Mat]:
-        """Collect elements into lists: of `n`, or of the elements that came within `span`, whichever is first; never an empty list.
-
-        A number as `span` is ms. Spans are counted from the last full list, or from the start.
-        Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
-        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> Source[U, Mat]: ...
+    def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Source[U, Mat]: ...
+    def pairwise(self) -> Source[tuple[Out, Out], Mat]: ...
+    def grouped(self, n: int) -> Source[list[Out], Mat]: ...
+    def grouped_within(self, n: int, span: Duration) -> Source[list[Out], Mat]: ...
     def grouped_weighted_within(
         self, max_weight: float, span: Duration, cost: Callable[[Out], float], max_number: int | None = None
-    ) -> Source[list[Out], Mat]:
-        """Collect elements into lists that weigh at most `max_weight`, have at most `max_number` elements, and whose elements came within
-        `span` (ms, a timedelta or a text) of the first; a heavier element is a list of its own. Never an empty list.
-
-        Emits when: a list has its weight or number, the next element would make it too heavy, or its time is over.
-        Backpressures when: downstream does and a list is full.
-        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> Source[list[Out], Mat]: ...
     def aggregate_with_boundary(
         self,
         allocate: Callable[[], S],
         aggregate: Callable[[S, Out], tuple[S, bool]],
         harvest: Callable[[S], U],
         emit_on_timer: tuple[Callable[[S], Any], Duration] | None = None,
-    ) -> Source[U, Mat]:
-        """Combine elements until `aggregate` says that the result is complete.
-
-        `allocate()` makes a new aggregate; `aggregate(it, element)` returns (the new one, whether it is complete); `harvest(it)` returns the
-        result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (ms,
-        a timedelta or a text), too.
-        Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
-        Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which a function raised, restart also the aggregate.
-        Marks: behind the result that has the elements before them.
-        """
+    ) -> Source[U, Mat]: ...
     def quantiles(
         self, ranks: Iterable[float], *, value: Callable[[Out], float] | None = None, k: int = 200
-    ) -> Source[dict[float, float], Mat]:
-        """Emit, at the end, the numbers at some ranks: `quantiles([0.5, 0.99])` gives `{0.5: the median, 0.99: …}`; {} without elements.
-
-        The number of an element is the element, or `value(element)`. Numbers are kept in a KLL sketch of a few kilobytes, whose rank error
-        is about 1.7 % at `k=200`; a larger `k` is more exact, and up to some hundred elements the result is exact. In
-        `group_by` each substream has its own. Needs the extra `streamactors[sketches]`.
-        Emits when: upstream completes.               Backpressures when: never.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: behind the result.
-        """
-    def sliding(self, n: int, step: int = 1) -> Source[list[Out], Mat]:
-        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
-
-        At the end a shorter list is emitted if it has elements that no other list has. With a step above `n`, elements between
-        the lists are dropped.
-        Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the last list that has elements from before them.
-        """
-    def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> Source[list[Out], Mat]:
-        """Collect elements into lists that weigh at least `min_weight`; the last one may be lighter.
-
-        Emits when: the weight of the collected elements reaches `min_weight`, or upstream completes with some left.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
-    def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> Source[list[Out], Mat]:
-        """Collect elements next to each other that have the same key into lists.
-
-        Emits when: an element with another key comes, or upstream completes.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> Source[dict[float, float], Mat]: ...
+    def sliding(self, n: int, step: int = 1) -> Source[list[Out], Mat]: ...
+    def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> Source[list[Out], Mat]: ...
+    def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> Source[list[Out], Mat]: ...
     def grouped_adjacent_by_weighted(
         self, key: Callable[[Out], Any], max_weight: float, cost: Callable[[Out], float]
-    ) -> Source[list[Out], Mat]:
-        """As `grouped_adjacent_by`, with lists that weigh at most `max_weight`; a heavier element is a list of its own.
-
-        Emits when: an element has another key or would make the list too heavy, or upstream completes.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.
-        Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
-    def take(self, n: int) -> Source[Out, Mat]:
-        """Pass the first `n` elements, then complete; with 0 complete at once.
-
-        Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
-        Completes when: `n` elements have passed, or upstream completes.
-        Cancels when: `n` elements have passed, or downstream cancels.
-        Marks: the mark right behind the last element taken passes.
-        """
-    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Source[Out, Mat]:
-        """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
-
-        Emits when: the predicate is true.            Backpressures when: downstream does.
-        Completes when: the predicate was false, or upstream completes.
-        Cancels when: the predicate was false, or downstream cancels.
-        Supervision: resume and restart drop the element.
-        Marks: none passes behind the element for which the predicate was false, unless that element was passed on.
-        """
-    def take_until(self, predicate: Callable[[Out], Any]) -> Source[Out, Mat]:
-        """Pass elements up to and including the first for which `predicate` is true, then complete.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: the predicate was true, or upstream completes.
-        Cancels when: the predicate was true, or downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def take_within(self, span: Duration) -> Source[Out, Mat]:
-        """Pass the elements that come within `span` (ms, a timedelta or a text) of the start, then complete.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
-        """
-    def drop(self, n: int) -> Source[Out, Mat]:
-        """Drop the first `n` elements, pass the rest; with 0 pass all.
-
-        Emits when: `n` elements have been dropped and another arrives.
-        Backpressures when: `n` are dropped and downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def drop_while(self, predicate: Callable[[Out], Any]) -> Source[Out, Mat]:
-        """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
-
-        Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def drop_within(self, span: Duration) -> Source[Out, Mat]:
-        """Drop the elements that come within `span` (ms, a timedelta or a text) of the start, pass the rest.
-
-        Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Source[Out, Mat]:
-        """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
-
-        Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also forgets the last one.
-        """
-    def distinct(self, capacity: int = 100000, key: Callable[[Out], Any] | None = None) -> Source[Out, Mat]:
-        """Drop elements whose key is among the `capacity` keys seen last; the key is the element, or `key(element)`.
-
-        A key counts as seen again with each element, so a key that keeps coming is never forgotten.
-        Emits when: the key is not known.             Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: `key` raises, or a key cannot be hashed.   Supervision: resume drops the element, restart also forgets the keys.
-        """
-    def limit(self, n: int) -> Source[Out, Mat]:
-        """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
-
-        Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
-        Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
-        Fails when: element n + 1 arrives, with StreamLimitReached.
-        """
-    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Source[Out, Mat]:
-        """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
-
-        Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
-        Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also sets the count to 0.
-        Fails when: the total cost exceeds n, with StreamLimitReached.
-        """
-    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> Source[Out, Mat]:
-        """Keep up to `n` elements for downstream. The strategy decides what happens when `n` are kept and upstream has another:
-
-        "backpressure": upstream waits. "drop_head": the oldest element kept is dropped. "drop_tail": the youngest element kept is
-        dropped. "drop_buffer": all elements kept are dropped. "drop_new": the new element is dropped. "fail": the stream fails
-        with BufferOverflow.
-        Emits when: downstream asks and an element is kept or comes.
-        Backpressures when: `n` are kept ("backpressure"), else never.
-        Completes when: upstream completes and every element kept has been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the elements kept are dropped.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
-    def detach(self) -> Source[Out, Mat]:
-        """Let upstream be one element ahead of downstream. Cycles need it, because it asks for an element before downstream does.
-
-        Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
-        Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
-        Marks: in the queue.
-        """
-    def conflate(self, aggregate: Callable[[Out, Out], U]) -> Source[Out | U, Mat]:
-        """Combine elements while downstream has no demand, any number of them: `aggregate(result, element)`.
-
-        Emits when: downstream asks and there is an element.   Backpressures when: never, except while the function runs.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
-    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Source[U, Mat]:
-        """As `conflate`, with results of another type: `seed(element)` begins a result, `aggregate(result, element)` adds to it.
-
-        Emits when: downstream asks and there is a result.   Backpressures when: never, except while a function runs.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
-    def batch(self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Source[U, Mat]:
-        """Combine up to `max_elements` elements while downstream has no demand: `seed(element)`, then `aggregate(result, element)`.
-
-        Emits when: downstream asks and there is a result.
-        Backpressures when: downstream does and the result has `max_elements`.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
+    ) -> Source[list[Out], Mat]: ...
+    def take(self, n: int) -> Source[Out, Mat]: ...
+    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Source[Out, Mat]: ...
+    def take_until(self, predicate: Callable[[Out], Any]) -> Source[Out, Mat]: ...
+    def take_within(self, span: Duration) -> Source[Out, Mat]: ...
+    def drop(self, n: int) -> Source[Out, Mat]: ...
+    def drop_while(self, predicate: Callable[[Out], Any]) -> Source[Out, Mat]: ...
+    def drop_within(self, span: Duration) -> Source[Out, Mat]: ...
+    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Source[Out, Mat]: ...
+    def distinct(self, capacity: int = 100000, key: Callable[[Out], Any] | None = None) -> Source[Out, Mat]: ...
+    def limit(self, n: int) -> Source[Out, Mat]: ...
+    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Source[Out, Mat]: ...
+    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> Source[Out, Mat]: ...
+    def detach(self) -> Source[Out, Mat]: ...
+    def conflate(self, aggregate: Callable[[Out, Out], U]) -> Source[Out | U, Mat]: ...
+    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Source[U, Mat]: ...
+    def batch(
+        self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
+    ) -> Source[U, Mat]: ...
     def batch_weighted(
         self, max_weight: int, cost: Callable[[Out], int], seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
-    ) -> Source[U, Mat]:
-        """As `batch`, with a limit on the sum of the elements' costs: `max_weight`. A single element may cost more.
-
-        Emits when: downstream asks and there is a result.
-        Backpressures when: downstream does and the next element is too heavy.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
-    def expand(self, fn: Callable[[Out], Iterable[U]]) -> Source[U, Mat]:
-        """Turn each element into an iterator; emit its first result, and further results while upstream is silent and downstream
-        asks.
-
-        Emits when: downstream asks and the iterator of the last element has a result.   Backpressures when: downstream does.
-        Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, or the rest of its iterator.
-        Marks: when the next element has come, or the iterator has ended.
-        """
-    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> Source[Out | U, Mat]:
-        """Emit each element; while upstream is silent and downstream asks, emit the results of `fn(last element)`.
-
-        `initial` is used as an element before the first.
-        Emits when: downstream asks, and there is an element or a result of `fn`.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, or the rest of its results.
-        Marks: when the next element has come, or the results of `fn` have ended.
-        """
+    ) -> Source[U, Mat]: ...
+    def expand(self, fn: Callable[[Out], Iterable[U]]) -> Source[U, Mat]: ...
+    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> Source[Out | U, Mat]: ...
     def throttle(
         self,
         n: int,
@@ -739,412 +251,103 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         burst: int | None = None,
         cost: Callable[[Out], float] | str | None = None,
         mode: str = "shaping",
-    ) -> Source[Out, Mat]:
-        """Pass `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
-
-        A token bucket that begins full. `burst` None: the tokens of 100 ms, at least 1; 0: the first element waits, too.
-        `cost(element)` returns the tokens that an element takes. Mode "shaping" delays elements that come too early,
-        "enforcing" fails with RateExceeded.
-        Emits when: upstream does and there are tokens.   Backpressures when: downstream does, or tokens are missing (shaping).
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop an element for which `cost` raised.
-        Fails when: an element comes and tokens are missing (enforcing), with RateExceeded.
-        """
-    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Source[Out, Mat]:
-        """Emit each element `delay` (ms, a timedelta or a text) after it came. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-
-        Emits when: an element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-        Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the waiting elements are dropped.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
+    ) -> Source[Out, Mat]: ...
+    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Source[Out, Mat]: ...
     def delay_with(
         self, make: Callable[[], Callable[[Out], Duration]], buffer: int = 1024, strategy: str = BACKPRESSURE
-    ) -> Source[Out, Mat]:
-        """Emit each element after a delay of its own: `make()` is called once per run and returns `delay_of(element)`: ms, a timedelta
-        or a text.
-
-        The order is kept: an element waits for those before it. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-        Emits when: the oldest element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-        Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the waiting elements are dropped; `delay_of` raises or returns no duration.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
-    def sample(self, interval: Duration) -> Source[Out, Mat]:
-        """Emit the latest element at each interval (ms, a timedelta or a text), if one has come since the last.
-
-        Emits when: an interval is over, an element has come in it, and there is demand.   Backpressures when: never.
-        Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
-        """
-    def debounce(self, span: Duration) -> Source[Out, Mat]:
-        """Emit an element when no other has followed within `span` (ms, a timedelta or a text).
-
-        Emits when: `span` has passed since the latest element, and there is demand.   Backpressures when: never.
-        Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
-        """
-    def initial_delay(self, delay: Duration) -> Source[Out, Mat]:
-        """Ask upstream for the first element only after `delay` (ms, a timedelta or a text).
-
-        Emits when: upstream does, once the delay is over.   Backpressures when: downstream does, or the delay is not over.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def initial_timeout(self, timeout: Timeout) -> Source[Out, Mat]:
-        """Fail with StreamTimeout unless the first element comes within `timeout` (seconds, a timedelta or a text such as "5s") of
-        the start.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time is over before the first element.
-        """
-    def completion_timeout(self, timeout: Timeout) -> Source[Out, Mat]:
-        """Fail with StreamTimeout unless the stream completes within `timeout` (seconds, a timedelta or a text such as "5s") of the
-        start.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time is over before the stream has completed.
-        """
-    def idle_timeout(self, timeout: Timeout) -> Source[Out, Mat]:
-        """Fail with StreamTimeout when no element passes for `timeout` (seconds, a timedelta or a text such as "5s").
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time between two elements, or from the start to the first, exceeds the time-out.
-        """
-    def backpressure_timeout(self, timeout: Timeout) -> Source[Out, Mat]:
-        """Fail with StreamTimeout when downstream asks for nothing for `timeout` (seconds, a timedelta or a text such as "5s").
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time between an element and the demand for more, or from the start to the first demand, exceeds the time-out.
-        """
-    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> Source[Out | U, Mat]:
-        """Emit `inject()` whenever upstream has been silent for `max_idle` (ms, a timedelta or a text) and downstream asks.
-
-        Emits when: upstream does, or has been silent for that long.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    ) -> Source[Out, Mat]: ...
+    def sample(self, interval: Duration) -> Source[Out, Mat]: ...
+    def debounce(self, span: Duration) -> Source[Out, Mat]: ...
+    def initial_delay(self, delay: Duration) -> Source[Out, Mat]: ...
+    def initial_timeout(self, timeout: Timeout) -> Source[Out, Mat]: ...
+    def completion_timeout(self, timeout: Timeout) -> Source[Out, Mat]: ...
+    def idle_timeout(self, timeout: Timeout) -> Source[Out, Mat]: ...
+    def backpressure_timeout(self, timeout: Timeout) -> Source[Out, Mat]: ...
+    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> Source[Out | U, Mat]: ...
     def log(
         self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
-    ) -> Source[Out, Mat]:
-        """Log elements, completion and cancellation at `level`, a failure at ERROR.
-
-        `extract(element)` returns the text to log for an element, by default the element itself is logged. The default logger is
-        "streamactors.stream".
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop an element for which `extract` raised.
-        """
+    ) -> Source[Out, Mat]: ...
     @overload
-    def watch_termination(self) -> Source[Out, StreamFuture[None]]:
-        """Pass every element on; materialize a future that ends when the stream ends at this place.
-
-        The future's result is None when upstream completed or downstream cancelled; the future fails when either failed. The
-        materialized value is the future, or `combine(this part's, the future)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def watch_termination(self) -> Source[Out, StreamFuture[None]]: ...
     @overload
     def watch_termination(self, combine: Callable[[Mat, StreamFuture[None]], M3]) -> Source[Out, M3]: ...
     @overload
-    def monitor(self) -> Source[Out, FlowMonitor]:
-        """Pass every element on; materialize a FlowMonitor that knows the last element, how many have passed, and how the stream has ended.
-
-        The materialized value is the monitor, or `combine(this part's, the monitor)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def monitor(self) -> Source[Out, FlowMonitor]: ...
     @overload
     def monitor(self, combine: Callable[[Mat, FlowMonitor], M3]) -> Source[Out, M3]: ...
     @overload
-    def meter(self, window: Duration = "10s") -> Source[Out, RateMeter]:
-        """Pass every element on; materialize a RateMeter, which counts them and knows their rate over the last `window`.
-
-        The materialized value is the meter, or `combine(this part's, the meter)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def meter(self, window: Duration = "10s") -> Source[Out, RateMeter]: ...
     @overload
     def meter(self, window: Duration, combine: Callable[[Mat, RateMeter], M3]) -> Source[Out, M3]: ...
-    def watch(self, actor: ActorRef) -> Source[Out, Mat]:
-        """Pass every element on while an actor lives.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the actor ends, or has ended before (ActorError).
-        """
-    def do_on_first(self, fn: Callable[[Out], object]) -> Source[Out, Mat]:
-        """Pass every element; call `fn` with the first one before it is passed.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: `fn` raises.
-        """
-    def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> Source[Out, Mat]:
-        """Pass every element; call `fn(cause, was_normal)` when downstream cancels.
-
-        `was_normal` is False when downstream failed, and `cause` is then its error.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels, after `fn`.
-        """
-    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> Source[Out | U, Mat]:
-        """Merge with other sources; elements leave in the order in which they come, and the sources take turns.
-
-        Emits when: an input has an element.          Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    def watch(self, actor: ActorRef) -> Source[Out, Mat]: ...
+    def do_on_first(self, fn: Callable[[Out], object]) -> Source[Out, Mat]: ...
+    def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> Source[Out, Mat]: ...
+    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> Source[Out | U, Mat]: ...
     def merge_mat(
         self, other: Source[U, M2], combine: Callable[[Mat, M2], M3], eager_complete: bool = False
-    ) -> Source[Out | U, M3]:
-        """As `merge` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: an input has an element.          Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    ) -> Source[Out | U, M3]: ...
     def merge_preferred(
         self, other: Source[U, Any], prefer_other: bool = False, eager_complete: bool = False
-    ) -> Source[Out | U, Mat]:
-        """Merge with another source; while the preferred one (this, or the other) has elements, the other waits.
-
-        Emits when: an input has an element; the preferred one first.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any).      Cancels when: downstream cancels.
-        """
-    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> Source[Out | U, Mat]:
-        """As `merge`, with the other sources in one iterable."""
-    def merge_sorted(self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None) -> Source[Out | U, Mat]:
-        """Merge with other sources into one sorted stream; every input must be sorted by the same `key`.
-
-        Emits when: every open input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.           Cancels when: downstream cancels.
-        """
-    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> Source[Out | U, Mat]:
-        """Merge with other sources in the order of `number(element)`, which is 0, 1, 2, … over all inputs, each once.
-
-        Emits when: an input has the element with the next number.   Backpressures when: downstream does.
-        Completes when: all inputs complete.                         Cancels when: downstream cancels.
-        Fails when: a number comes twice, or every open input has an element and none has the next number.
-        """
+    ) -> Source[Out | U, Mat]: ...
+    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> Source[Out | U, Mat]: ...
+    def merge_sorted(
+        self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None
+    ) -> Source[Out | U, Mat]: ...
+    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> Source[Out | U, Mat]: ...
     def merge_prioritized(
         self, *others: Source[U, Any], priorities: Sequence[int], eager_complete: bool = False
-    ) -> Source[Out | U, Mat]:
-        """Merge with other sources; while several have elements, each is taken in proportion to its priority (this stream's first).
-
-        Emits when: an input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
-    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> Source[list[Out | U], Mat]:
-        """Lists of the latest elements, whenever an input has a new one, once all have had one.
-
-        Emits when: an input has an element, and all have had one.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any).   Cancels when: downstream cancels.
-        """
-    def concat(self, *others: Source[U, Any]) -> Source[Out | U, Mat]:
-        """Emit this stream, then each other source in turn. One element of each may be fetched ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def concat_lazy(self, *others: Source[U, Any]) -> Source[Out | U, Mat]:
-        """As `concat`, without fetching ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def concat_all_lazy(self, *others: Source[U, Any]) -> Source[Out | U, Mat]:
-        """As `concat_lazy`; the name that Akka Streams uses for several sources."""
-    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Source[Out | U, M3]:
-        """As `concat` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def prepend(self, other: Source[U, Any]) -> Source[Out | U, Mat]:
-        """Emit all of `other` first, then this stream, of which one element may be fetched ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def prepend_lazy(self, other: Source[U, Any]) -> Source[Out | U, Mat]:
-        """As `prepend`, without fetching ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def or_else(self, other: Source[U, Any]) -> Source[Out | U, Mat]:
-        """Emit this stream; if it completes without an element, `other` instead.
-
-        Emits when: the chosen input has an element.    Backpressures when: downstream does.
-        Completes when: the chosen input completes.     Cancels when: downstream cancels.
-        """
-    def interleave(self, other: Source[U, Any], segment: int = 1, eager_close: bool = False) -> Source[Out | U, Mat]:
-        """Take `segment` elements of each in turn, beginning with this stream; when one has ended, the other's are emitted.
-
-        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
-        """
+    ) -> Source[Out | U, Mat]: ...
+    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> Source[list[Out | U], Mat]: ...
+    def concat(self, *others: Source[U, Any]) -> Source[Out | U, Mat]: ...
+    def concat_lazy(self, *others: Source[U, Any]) -> Source[Out | U, Mat]: ...
+    def concat_all_lazy(self, *others: Source[U, Any]) -> Source[Out | U, Mat]: ...
+    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Source[Out | U, M3]: ...
+    def prepend(self, other: Source[U, Any]) -> Source[Out | U, Mat]: ...
+    def prepend_lazy(self, other: Source[U, Any]) -> Source[Out | U, Mat]: ...
+    def or_else(self, other: Source[U, Any]) -> Source[Out | U, Mat]: ...
+    def interleave(
+        self, other: Source[U, Any], segment: int = 1, eager_close: bool = False
+    ) -> Source[Out | U, Mat]: ...
     def interleave_all(
         self, others: Iterable[Source[U, Any]], segment: int = 1, eager_close: bool = False
-    ) -> Source[Out | U, Mat]:
-        """Take `segment` elements of each source in turn, beginning with this stream; a source that has ended loses its turn.
-
-        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
-        """
+    ) -> Source[Out | U, Mat]: ...
     @overload
-    def zip(self, other: Source[U, Any], /) -> Source[tuple[Out, U], Mat]:
-        """Pair each element with the next one of each other source, as tuples.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
-        """
+    def zip(self, other: Source[U, Any], /) -> Source[tuple[Out, U], Mat]: ...
     @overload
     def zip(self, second: Source[U, Any], third: Source[V, Any], /) -> Source[tuple[Out, U, V], Mat]: ...
     @overload
     def zip(self, *others: Source[Any, Any]) -> Source[tuple[Any, ...], Mat]: ...
-    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Source[tuple[Out, U], M3]:
-        """As `zip` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
-        """
-    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> Source[U, Mat]:
-        """Combine each element with the next one of `other` by `fn`.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the result its last element belongs to.   Cancels when: downstream cancels.
-        Supervision: resume and restart drop the elements for which the function raised.
-        """
+    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Source[tuple[Out, U], M3]: ...
+    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> Source[U, Mat]: ...
     def zip_all(
         self, other: Source[U, Any], default: T | None = None, other_default: V | None = None
-    ) -> Source[tuple[Out | T | None, U | V | None], Mat]:
-        """Pair the elements until both streams have ended; a stream that has ended gives its default.
-
-        Emits when: every open input has an element.   Backpressures when: downstream does.
-        Completes when: both inputs complete.          Cancels when: downstream cancels.
-        """
+    ) -> Source[tuple[Out | T | None, U | V | None], Mat]: ...
     @overload
-    def zip_latest(self, other: Source[U, Any], /) -> Source[tuple[Out, U], Mat]:
-        """Tuples of the latest elements, whenever an input has a new one, once all have had one.
-
-        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-        Cancels when: downstream cancels.
-        """
+    def zip_latest(self, other: Source[U, Any], /) -> Source[tuple[Out, U], Mat]: ...
     @overload
     def zip_latest(self, second: Source[U, Any], third: Source[V, Any], /) -> Source[tuple[Out, U, V], Mat]: ...
     @overload
     def zip_latest(self, *others: Source[Any, Any]) -> Source[tuple[Any, ...], Mat]: ...
     def zip_latest_with(
         self, other: Source[T, Any], fn: Callable[[Out, T], U], eager_complete: bool = True
-    ) -> Source[U, Mat]:
-        """As `zip_latest` with one source, combined by `fn`.
-
-        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-        Cancels when: downstream cancels.
-        """
-    def optional_via(self, flow: Flow[Any, U, Any]) -> Source[U | None, Mat]:
-        """Run the elements through `flow`, except those that are None, which pass beside it.
-
-        The order between the two ways is not kept.
-        Emits when: the flow does, or a None comes.   Backpressures when: downstream or the flow does.
-        Completes when: upstream and the flow complete.   Cancels when: downstream cancels.
-        """
-    def also_to(self, *sinks: Sink[Out, Any]) -> Source[Out, Mat]:
-        """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
-
-        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
-        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
-        Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
-        Fails when: upstream or any sink fails.
-        """
-    def also_to_all(self, *sinks: Sink[Out, Any]) -> Source[Out, Mat]:
-        """As `also_to`; the name that Akka Streams uses for several sinks."""
-    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Source[Out, M3]:
-        """As `also_to` with one sink; the materialized value is `combine(this part's, the sink's)`."""
-    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Source[Out, Mat]:
-        """Send the elements for which `when` is true to `sink` instead of downstream.
-
-        Downstream gets an element when the sink has taken the diverted elements before it.
-        Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
-        Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
-        Fails when: upstream or the sink fails.
-        """
+    ) -> Source[U, Mat]: ...
+    def optional_via(self, flow: Flow[Any, U, Any]) -> Source[U | None, Mat]: ...
+    def also_to(self, *sinks: Sink[Out, Any]) -> Source[Out, Mat]: ...
+    def also_to_all(self, *sinks: Sink[Out, Any]) -> Source[Out, Mat]: ...
+    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Source[Out, M3]: ...
+    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Source[Out, Mat]: ...
     def divert_to_mat(
         self, sink: Sink[Any, M2], when: Callable[[Out], Any], combine: Callable[[Mat, M2], M3]
-    ) -> Source[Out, M3]:
-        """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
-    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Source[Out, Mat]:
-        """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
-
-        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
-
-        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
-        """
-    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Source[Out, M3]:
-        """As `wire_tap`; the materialized value is `combine(this part's, the sink's)`.
-
-        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
-        """
-    def flat_map_concat(self, fn: Callable[[Out], Source[U, Any]]) -> Source[U, Mat]:
-        """Turn each element into a source and emit these one after the other.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does.
-        Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-        """
-    def flat_map_merge(self, breadth: int, fn: Callable[[Out], Source[U, Any]]) -> Source[U, Mat]:
-        """Turn each element into a source and merge these, at most `breadth` at a time.
-
-        Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-        Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-        Fails when: one of the sources fails; the others are cancelled.
-        """
-    def flatten_concat(self) -> Source[Any, Mat]:
-        """Emit the elements of the sources that are the elements, one source after the other. As `flat_map_concat` of the identity.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does.
-        Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-        """
-    def flatten_merge(self, breadth: int) -> Source[Any, Mat]:
-        """Merge the sources that are the elements, at most `breadth` at a time. As `flat_map_merge` of the identity.
-
-        Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-        Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-        Fails when: one of the sources fails; the others are cancelled.
-        """
-    def switch_map(self, fn: Callable[[Out], Source[U, Any]]) -> Source[U, Mat]:
-        """Turn each element into a source and emit the elements of the latest one; the source before it is cancelled.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does; upstream is always asked.
-        Completes when: upstream and the current source complete.   Cancels when: downstream cancels.
-        Fails when: upstream or the current source fails.
-        Supervision: resume drops an element for which `fn` raised; the current source goes on.
-        Marks: elements of a cancelled source count as dropped on purpose.
-        """
-    def prefix_and_tail(self, n: int) -> Source[tuple[list[Out], Source[Out, Any]], Mat]:
-        """Emit one pair: the list of the first `n` elements, and a source of the rest. The list is shorter if the stream is.
-
-        The source can be run once, in `flat_map_concat` or in a run of its own, and must be started within 5 s.
-        Emits when: `n` elements have come, or upstream has completed.
-        Backpressures when: downstream does; after the pair, when the source does or is not started.
-        Completes when: it has emitted.
-        Cancels when: downstream cancels before the pair; after it, when the source's run cancels or 5 s pass without its start.
-        Fails when: upstream fails before the pair; after it, the source fails.
-        """
-    def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> Source[U, Mat]:
-        """Run the stream behind its first `n` elements through the flow that `fn(those elements)` returns.
-
-        The list is shorter when upstream completes early. Materializes nothing of the flow.
-        Emits when: the flow does.                    Backpressures when: the flow does.
-        Completes when: the flow does.                Cancels when: the flow or downstream cancels.
-        Fails when: `fn` raises, or the flow fails.
-        """
+    ) -> Source[Out, M3]: ...
+    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Source[Out, Mat]: ...
+    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Source[Out, M3]: ...
+    def flat_map_concat(self, fn: Callable[[Out], Source[U, Any]]) -> Source[U, Mat]: ...
+    def flat_map_merge(self, breadth: int, fn: Callable[[Out], Source[U, Any]]) -> Source[U, Mat]: ...
+    def flatten_concat(self) -> Source[Any, Mat]: ...
+    def flatten_merge(self, breadth: int) -> Source[Any, Mat]: ...
+    def switch_map(self, fn: Callable[[Out], Source[U, Any]]) -> Source[U, Mat]: ...
+    def prefix_and_tail(self, n: int) -> Source[tuple[list[Out], Source[Out, Any]], Mat]: ...
+    def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> Source[U, Mat]: ...
     def group_by(
         self,
         fn: Callable[[Out], Any],
@@ -1152,56 +355,12 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         *,
         when_full: WhenFull = "fail",
         allow_closed_substream_recreation: bool = False,
-    ) -> SubFlow[Out, Mat]:
-        """Cut the stream into one substream per key.
-
-        `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
-        TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
-        A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-        `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
-        Results of one substream leave in their order; between substreams the order is free.
-        Emits when: a substream has a result.
-        Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
-        element waits for one that is not read or not open.
-        Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
-    def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """Begin a new substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
-    def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """End the current substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
+    ) -> SubFlow[Out, Mat]: ...
+    def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
+    def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
     def frames_by_delimiter(
         self, delimiter: bytes, max_length: int, *, allow_truncation: bool = False
-    ) -> Source[bytes, Mat]:
-        """Cut a stream of bytes into frames that end with `delimiter`; emit them without it.
-
-        A frame longer than `max_length` bytes fails the stream (FramingError), so that a peer which never sends the delimiter cannot fill
-        the memory. Bytes behind the last delimiter fail the stream, too, or are the last frame with `allow_truncation=True`.
-        Emits when: a delimiter has come; one element may end several frames.   Backpressures when: downstream does.
-        Completes when: upstream completes and all frames have been emitted.    Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> Source[bytes, Mat]: ...
     def frames_by_length(
         self,
         field_bytes: int,
@@ -1211,111 +370,19 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         byteorder: ByteOrder = "big",
         keep_header: bool = False,
         frame_size: FrameSize | None = None,
-    ) -> Source[bytes, Mat]:
-        """Cut a stream of bytes into frames that say in their header how long they are.
-
-        The header is `field_offset` bytes and an unsigned length field of `field_bytes`, which counts the bytes behind it. For other meanings
-        `frame_size(header, value)` returns the length of the whole frame. Frames are emitted without their header, or with it
-        (`keep_header=True`, as Akka does). A frame whose header says more than `max_length` bytes fails the stream before any of it is kept.
-        Emits when: the last byte of a frame has come.   Backpressures when: downstream does.
-        Completes when: upstream completes behind a whole frame; bytes of an unfinished frame fail the stream (FramingError).
-        Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> Source[bytes, Mat]: ...
     def with_length_field(
         self, field_bytes: int = 4, *, max_length: int | None = None, byteorder: ByteOrder = "big"
-    ) -> Source[bytes, Mat]:
-        """Put a length field of `field_bytes` before each element: what `frames_by_length` with the same arguments reads.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is longer than `max_length`, or than the field can say (FramingError).
-        """
-    def frames_of_json(self, max_length: int) -> Source[bytes, Mat]:
-        """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one behind the other, one a line, or in an array.
-
-        The bytes of an object are emitted as they came and are not parsed. An object longer than `max_length` bytes fails the stream
-        (FramingError), as does any byte between objects that is no white space, comma or bracket.
-        Emits when: the last brace of an object has come.   Backpressures when: downstream does.
-        Completes when: upstream completes; bytes of an unfinished object fail the stream (FramingError).
-        Cancels when: downstream cancels.
-        Marks: behind the object that ends the bytes before them.
-        """
-    def lines(self, max_length: int = 1048576, encoding: str = "utf-8") -> Source[str, Mat]:
-        """Cut a stream of bytes into lines of text, without their line ends (`\\n` or `\\r\\n`).
-
-        A line longer than `max_length` bytes fails the stream (FramingError). The last line needs no line end.
-        Emits when: a line end has come; one element may end several lines.   Backpressures when: downstream does.
-        Completes when: upstream completes and all lines have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no text in `encoding` (UnicodeDecodeError), or too long.
-        Marks: behind the line that ends the bytes before them.
-        """
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Source[str, Mat]:
-        """Decode a stream of bytes into text. A character may begin in one element and end in the next.
-
-        Emits when: a whole character has come: the text of each element, without its last, unfinished character.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.             Fails when: the bytes are no text in `encoding` (UnicodeDecodeError).
-        Marks: behind the text that ends the bytes before them.
-        """
-    def gzip(self, level: int = 6, *, flush: bool = True) -> Source[bytes, Mat]:
-        """Compress a stream of bytes in gzip's format.
-
-        With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-        `flush=False` the output comes in larger pieces and is smaller.
-        Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-        """
-    def gunzip(self, *, max_element: int = BLOCK_BYTES) -> Source[bytes, Mat]:
-        """Decompress a stream of bytes in gzip's format, also of several members one behind the other.
-
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-        Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole member; an unfinished one fails the stream (CompressionError).
-        Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
-        """
-    def deflate(self, level: int = 6, *, flush: bool = True, raw: bool = False) -> Source[bytes, Mat]:
-        """Compress a stream of bytes in zlib's format (RFC 1950), or without its header and checksum (`raw=True`, RFC 1951).
-
-        With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-        `flush=False` the output comes in larger pieces and is smaller.
-        Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-        """
-    def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> Source[bytes, Mat]:
-        """Decompress a stream of bytes in zlib's format (RFC 1950), or without its header (`raw=True`, RFC 1951).
-
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-        Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind the end of the data; unfinished data fails the stream (CompressionError).
-        Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
-        """
-    def zstd(self, level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> Source[bytes, Mat]:
-        """Compress a stream of bytes with zstd, as frames of at most `frame_bytes` before compression.
-
-        With `flush=True` each element is a frame (or several), decompressable as soon as it is emitted; with `flush=False` elements are
-        gathered into frames of `frame_bytes`, which are smaller.
-        Emits when: upstream does; with `flush=False`, when `frame_bytes` have come.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the last frame.                     Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
-    def unzstd(self, *, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> Source[bytes, Mat]:
-        """Decompress a stream of zstd frames.
-
-        A frame is decompressed as a whole: one of more than `max_frame` bytes fails the stream (CompressionError) before it is
-        decompressed. `zstd` here writes frames of 1 MiB; the command-line tool writes one frame a file, and `through_process("zstd",
-        "-dc")` reads those of any size. Elements are at most `max_element` bytes long.
-        Emits when: the last byte of a frame has come.   Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole frame; an unfinished one fails the stream (CompressionError).
-        Cancels when: downstream cancels.                Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> Source[bytes, Mat]: ...
+    def frames_of_json(self, max_length: int) -> Source[bytes, Mat]: ...
+    def lines(self, max_length: int = 1048576, encoding: str = "utf-8") -> Source[str, Mat]: ...
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Source[str, Mat]: ...
+    def gzip(self, level: int = 6, *, flush: bool = True) -> Source[bytes, Mat]: ...
+    def gunzip(self, *, max_element: int = BLOCK_BYTES) -> Source[bytes, Mat]: ...
+    def deflate(self, level: int = 6, *, flush: bool = True, raw: bool = False) -> Source[bytes, Mat]: ...
+    def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> Source[bytes, Mat]: ...
+    def zstd(self, level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> Source[bytes, Mat]: ...
+    def unzstd(self, *, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> Source[bytes, Mat]: ...
     def through_process(
         self,
         *command: str | os.PathLike[str],
@@ -1323,18 +390,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         env: Mapping[str, str] | None = None,
         accept: tuple[int, ...] = (0,),
         grace: Duration = "5s",
-    ) -> Source[bytes, Mat]:
-        """Write bytes to the standard input of a child process and emit its standard output. Each run starts a process of its own.
-
-        The command is a program and its arguments; no shell reads them. What the process writes to its standard error is kept for the error:
-        the last 2,000 bytes.
-        Emits when: the process has written; where elements end means nothing.
-        Backpressures when: the process does not read its input.
-        Completes when: the process has closed its output and ended with an exit code of `accept`.
-        Cancels when: downstream cancels: the process gets SIGTERM, and SIGKILL after `grace` (ms, a timedelta
-        or a text); or when it reads no more.
-        Fails when: it cannot be started, or ends with another exit code or by a signal (ProcessFailed names both).
-        """
+    ) -> Source[bytes, Mat]: ...
     def parse_csv(
         self,
         encoding: str = "utf-8",
@@ -1345,17 +401,7 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         fields: Sequence[str] | None = None,
         types: Mapping[str, Callable[[str], Any]] | None = None,
         max_length: int = LONGEST_ROW,
-    ) -> Source[Any, Mat]:
-        """Make rows of a stream of bytes in CSV: dicts by the names in the first line, or by `fields` where there is no such line
-        (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
-
-        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
-        Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
-        Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
-        Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
-        Marks: behind the row that ends the bytes before them.
-        """
+    ) -> Source[Any, Mat]: ...
     def format_csv(
         self,
         fields: Sequence[str] | None = None,
@@ -1364,319 +410,121 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         delimiter: str = ",",
         quote: str = '"',
         header: bool = True,
-    ) -> Source[bytes, Mat]:
-        """Write each row as a line of CSV: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
-
-        The first line, which comes with the first row, names the fields: `fields`, or those of the first row; `header=False` leaves it
-        out. Each row must have all of the fields and no other.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is no such row.
-        """
-    def parse_json_lines(self, max_length: int = LONGEST_ROW) -> Source[Any, Mat]:
-        """Make values of a stream of bytes with one JSON value a line. Empty lines are skipped.
-
-        msgspec decodes where it is installed, else the standard library; the values are the same. A line of more than `max_length` bytes
-        fails the stream.
-        Emits when: a line has ended; one element may end several.   Backpressures when: downstream does.
-        Completes when: upstream completes and all values have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no JSON (FramingError, with its number).
-        Marks: behind the value of the line that ends the bytes before them.
-        """
-    def format_json_lines(self) -> Source[bytes, Mat]:
-        """Write each element as a line of JSON, in UTF-8. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element has no form in JSON.
-        """
-    def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> Source[ServerSentEvent, Mat]:
-        """Make events of a stream of bytes in the form `text/event-stream`. Comments are skipped; an unfinished event at the end is dropped,
-        as the standard says.
-
-        Emits when: the empty line behind an event has come.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an event is longer than `max_length` characters (FramingError).
-        Marks: behind the event that ends the bytes before them.
-        """
-    def format_server_sent_events(self) -> Source[bytes, Mat]:
-        """Write each element in the form `text/event-stream`: a ServerSentEvent, or a text, which is the data of a message.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is neither, or its event or id holds a line end.
-        """
-    def to_arrow(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Source[Any, Mat]:
-        """Make a `pyarrow.Table` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is a `pyarrow.Schema`; without one each table has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the table that has the rows before them.
-        """
-    def to_pandas(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Source[Any, Mat]:
-        """Make a `pandas.DataFrame` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is what `DataFrame.astype` takes; without one each frame has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
-        """
-    def to_polars(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Source[Any, Mat]:
-        """Make a `polars.DataFrame` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is a schema of polars; without one each frame has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
-        """
-    def rows(self) -> Source[dict[str, Any], Mat]:
-        """Emit the rows of tables (pyarrow's Table and RecordBatch, DataFrames of pandas and polars) as dicts.
-
-        Emits when: the current table has a row.      Backpressures when: downstream does, or the current table has more rows.
-        Completes when: upstream completes and the last row has been emitted.   Cancels when: downstream cancels.
-        Fails when: an element is no such table.
-        Marks: when the rows of the tables before them have been emitted.
-        """
+    ) -> Source[bytes, Mat]: ...
+    def parse_json_lines(self, max_length: int = LONGEST_ROW) -> Source[Any, Mat]: ...
+    def format_json_lines(self) -> Source[bytes, Mat]: ...
+    def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> Source[ServerSentEvent, Mat]: ...
+    def format_server_sent_events(self) -> Source[bytes, Mat]: ...
+    def to_arrow(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Source[Any, Mat]: ...
+    def to_pandas(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Source[Any, Mat]: ...
+    def to_polars(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Source[Any, Mat]: ...
+    def rows(self) -> Source[dict[str, Any], Mat]: ...
     def rx(
         self,
         *operators: Callable[[Any], Any],
         holds: bool | None = None,
         max_buffer: int = 100000,
         overflow: str = "fail",
-    ) -> Source[Any, Mat]:
-        """Run elements through RxPY operators (`reactivex.operators`), as one stage with back-pressure.
-
-        Emits when: the operators emit, or earlier results wait.
-        Backpressures when: downstream does, or results wait.   Completes when: the operators complete and no results wait.
-        Cancels when: downstream cancels, or the operators complete early (take).
-
-        One element may have many results at once. When more than `max_buffer` wait, the stream fails, or some are dropped with
-        `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. Marks pass operators that
-        hold nothing, and wait for what debounce, sample, delay, buffers, flat_map, switch_latest and their like hold. `holds=False` declares
-        that other operators hold no elements, so that marks pass at once.
-        """
+    ) -> Source[Any, Mat]: ...
     def group_by_key(
         self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
-        """Aggregate Records by their key, in windows or without; records whose key is None are dropped and counted.
-
-        The state is in memory. Behind a Kafka source a changelog topic keeps it, too: written in the transaction of the run's
-        transactional sink if there is one (exactly once), else acknowledged before the source's positions are committed (at least
-        once). `changelog=False`: a restart loses the state.
-
-        When several topics are read, the rows of partitions with the same number are processed in the order of their timestamps. The
-        stage waits for a topic without ready rows until rows come or the broker reports the end of the partition, and then for
-        `max_task_idle` longer. None: the stage does not wait.
-
-        Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
-        Completes when: upstream completes and all results have been emitted; the end of an input releases its held results.
-        Cancels when: downstream cancels.
-        Supervision: resume and restart drop the row whose function raised; the windows keep their state.
-        """
+    ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]: ...
     def key_by(
         self, fn: Callable[[Out], Any], *, changelog: bool = True
-    ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]:
-        """Aggregate Records by a new key, `fn(record)`; a record whose new key is None is dropped and counted.
-
-        Behind a Kafka source the rows pass through a topic, "<group>-<name>-repartition", which is created with as many partitions as
-        the input, so that all rows of a new key are in one partition; the graph's picture shows the topic.
-        Fails when: the rows come from several partitions but not from a Kafka source, because a new key could be in several.
-        Otherwise as group_by_key.
-        """
+    ) -> GroupedRecords[Source[Record, Mat], Source[WindowedRecord, Mat]]: ...
     def to_table(
         self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> Table[Source[Record, Mat]]:
-        """Take each Record as the latest value of its key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
-
-        Emits when: an update is due.   Backpressures when: downstream does.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        """
-    def with_context(self, extract: Callable[[Out], U]) -> SourceWithContext[Out, U, Mat]:
-        """Return this source with `extract(element)` as the context of each element; the context travels beside the element's results."""
+    ) -> Table[Source[Record, Mat]]: ...
+    def with_context(self, extract: Callable[[Out], U]) -> SourceWithContext[Out, U, Mat]: ...
 
 class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
-    def __rshift__(self, other: Flow[Out, U, Any] | Stage[Any, U]) -> Flow[In, U, Mat]:
-        """`part >> flow` is `via`, `part >> sink` is `to`; beside a port of a GraphDSL it wires."""
+    def __rshift__(self, other: Flow[Out, U, Any] | Stage[Any, U]) -> Flow[In, U, Mat]: ...
     @overload
     def __rshift__(self, other: Sink[Out, Any]) -> Sink[In, Mat]: ...
     @overload
     def __rshift__(self, other: Wirable | GraphStage) -> Any: ...
     @overload
-    def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> Flow[In, U, Mat]:
-        """Append a flow, or a stage of your own; keep this part's materialized value."""
+    def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def via(flow: Flow[Element, U, Any] | Stage[Any, U]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, U, M3]:
-        """As `via`; the materialized value is `combine(this part's, the flow's)`, for example Keep.both."""
+    def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, U, M3]: ...
     @overload
     @staticmethod
     def via_mat(flow: Flow[Element, U, M2], combine: Callable[[NotUsed, M2], M3]) -> Flow[Element, U, M3]: ...
     @overload
-    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Flow[In, Out, Mat]:
-        """Run the following stages in another actor.
-
-        `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them.
-
-        `process=True` runs the stages up to the next boundary in a worker process, on a core of its own. Sinks, junctions and stages
-        with a materialized value stay in this process. Elements must be of the codec's types, or NumPy or Arrow arrays. When the process
-        dies, another continues behind the last mark if the run reads marks; otherwise the stream fails with WorkerDied.
-        """
+    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def async_boundary(buffer: int | None = None, *, process: bool = False) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Flow[In, Out, M2]:
-        """Return this part with `fn(materialized value)` as its materialized value."""
+    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> Flow[In, Out, M2]: ...
     @overload
     @staticmethod
     def map_materialized_value(fn: Callable[[NotUsed], M2]) -> Flow[Element, Element, M2]: ...
     @overload
-    def map(self, fn: Callable[[Out], U]) -> Flow[In, U, Mat]:
-        """Apply `fn` to each element.
-
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def map(self, fn: Callable[[Out], U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def map(fn: Callable[[Element], U]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def filter(self, predicate: Callable[[Out], Any] | None) -> Flow[In, Out, Mat]:
-        """Pass the elements for which `predicate` is true; with None, those that are true themselves.
-
-        Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def filter(self, predicate: Callable[[Out], Any] | None) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def filter(predicate: Callable[[Element], Any] | None) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def filter_not(self, predicate: Callable[[Out], Any] | None) -> Flow[In, Out, Mat]:
-        """Pass the elements for which `predicate` is false; with None, those that are false themselves.
-
-        Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def filter_not(self, predicate: Callable[[Out], Any] | None) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def filter_not(predicate: Callable[[Element], Any] | None) -> Flow[Element, Element, NotUsed]: ...
     @overload
     def collect(
         self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
-    ) -> Flow[In, U, Mat]:
-        """Apply a partial function: where it returns None the element is left out.
-
-        `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
-        included.
-
-        Emits when: `fn` has returned a result.       Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def collect(
         fn: Callable[[Element], U | None], when: type | tuple[type, ...] | Callable[[Element], Any] | None = None
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def collect_type(self, kind: type[U] | tuple[type, ...]) -> Flow[In, U, Mat]:
-        """Pass the elements of a type.
-
-        Emits when: the element is an instance of `kind`.   Backpressures when: downstream does.
-        Completes when: upstream completes.                 Cancels when: downstream cancels.
-        """
+    def collect_type(self, kind: type[U] | tuple[type, ...]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def collect_type(kind: type[U] | tuple[type, ...]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def collect_first(self, fn: Callable[[Out], U | None]) -> Flow[In, U, Mat]:
-        """Apply a partial function; emit its first result that is not None, then complete.
-
-        Emits when: `fn` gives a result.              Backpressures when: downstream does.
-        Completes when: it has emitted, or upstream completes.   Cancels when: it has emitted, or downstream cancels.
-        """
+    def collect_first(self, fn: Callable[[Out], U | None]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def collect_first(fn: Callable[[Element], U | None]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def collect_while(self, fn: Callable[[Out], U | None]) -> Flow[In, U, Mat]:
-        """Apply a partial function until it returns None, then complete.
-
-        Emits when: `fn` gives a result.              Backpressures when: downstream does.
-        Completes when: `fn` returns None, or upstream completes.   Cancels when: `fn` returns None, or downstream cancels.
-        """
+    def collect_while(self, fn: Callable[[Out], U | None]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def collect_while(fn: Callable[[Element], U | None]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def flatten_optional(self) -> Flow[In, Any, Mat]:
-        """Leave out the elements that are None.
-
-        Emits when: the element is not None.          Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def flatten_optional(self) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def flatten_optional() -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Flow[In, U, Mat]:
-        """Turn each element into an iterable and emit its results, one iterable after the other.
-
-        Iterators are read on demand, and one result ahead, so they may be endless.
-        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, and the rest of its iterable.
-        Marks: when the current iterable has ended.
-        """
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def map_concat(fn: Callable[[Element], Iterable[U]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Flow[In, U, Mat]:
-        """Call `fn` with whole chunks, for numpy, Arrow, polars and others: `fn(list of elements)` returns any iterable of results.
-
-        Demand and timing decide where chunks are cut, so results must not depend on it. `grouped` makes lists of one length.
-        Emits when: `fn` has returned results.        Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the chunk.
-        Marks: behind the results of the chunk before them.
-        """
+    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def map_chunks(fn: Callable[[list[Element]], Iterable[U]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def zip_with_index(self) -> Flow[In, tuple[Out, int], Mat]:
-        """Pair each element with its number, from 0: (element, number).
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def zip_with_index(self) -> Flow[In, tuple[Out, int], Mat]: ...
     @overload
     @staticmethod
     def zip_with_index() -> Flow[Element, tuple[Element, int], NotUsed]: ...
     @overload
-    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]:
-        """Put `separator` between elements, `start` before the first and `end` behind the last; an empty stream gets `start` and
-        `end`, too. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
-
-        Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
-        Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
-        Marks: held while an element waits behind its separator.
-        """
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]: ...
     @overload
     def intersperse(self, start: U, separator: U, end: U, /) -> Flow[In, Out | U, Mat]: ...
     @overload
@@ -1690,18 +538,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
-    ) -> Flow[In, U, Mat]:
-        """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
-
-        A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
-        made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
-        like any other.
-        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once, without waiting for older calls.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of calls.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
@@ -1728,14 +565,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
-    ) -> Flow[In, U, Mat]:
-        """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
-
-        Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: when all elements before them have left.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
@@ -1768,16 +598,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> Flow[In, U, Mat]:
-        """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
-
-        Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
-        Emits when: the oldest call has ended.
-        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: in the queue of calls.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_partitioned(
         self,
@@ -1831,19 +652,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
-    ) -> Flow[In, U, Mat]:
-        """Call `fn` with each element in one of several worker processes; emit the results in the elements' order.
-
-        For functions that compute for a while in Python: about 50 µs and more. `processes`: by default the number of cores that this process may
-        use. With `ordered=False` results are emitted as they come. Elements and results must be of the types that can cross a process boundary, and
-        `fn` goes by import name or with cloudpickle (docs/cores.md). Elements travel in tasks of about 5 ms.
-        Emits when: the oldest task has ended.        Backpressures when: each process has two tasks, or results wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, after the results before it; a process dies and the run reads no marks (WorkerDied). In a run that reads
-        marks another process repeats the task.
-        Supervision: resume and restart drop the element; the decider is called in the worker process.
-        Marks: in the queue of tasks.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def map_parallel(
@@ -1858,16 +667,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> Flow[In, U, Mat]:
-        """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
-
-        The results of one key come in their order if `per_partition` is 1.
-        Emits when: a call has ended.
-        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: when all elements before them have left.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
         self,
@@ -1919,17 +719,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Flow[In, Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
-        with a `timeout` of 5 s. Akka's order of arguments, `ask(parallelism, actor, timeout)`, works as well.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-        """
+    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Flow[In, Any, Mat]: ...
     @overload
     def ask(self, parallelism: int, actor: ActorAddress, timeout: Timeout = "5s", /) -> Flow[In, Any, Mat]: ...
     @overload
@@ -1939,75 +729,36 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @staticmethod
     def ask(parallelism: int, actor: ActorAddress, timeout: Timeout = "5s", /) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def ask_with_status(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Flow[In, Any, Mat]:
-        """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is no StatusReply; the actor has stopped.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-        """
+    def ask_with_status(
+        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
+    ) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def ask_with_status(
         actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
     ) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Flow[In, U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by the asynchronous `fn(value, element)`.
-
-        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
-        Each run starts with a copy of `zero`.
-        Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
-        Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        Marks: in the queue of calls.
-        """
+    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def scan_async(zero: U, fn: Callable[[U, Element], Any]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Flow[In, U, Mat]:
-        """Combine all elements by the asynchronous `fn(value, element)`, beginning with `zero`; emit the result at the end.
-
-        Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
-        Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
+    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def fold_async(zero: U, fn: Callable[[U, Element], Any]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Flow[In, Out, Mat]:
-        """Turn a failure into another one: `fn(error)` returns the error to fail with.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def map_error(fn: Callable[[Any], BaseException], on: On = Exception) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Flow[In, Out | U, Mat]:
-        """Emit one last element instead of failing: `fn(error)` returns it.
-
-        Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
-        Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
-        """
+    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def recover(fn: Callable[[Any], U], on: On = Exception) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Flow[In, Out | U, Mat]:
-        """Continue with another source instead of failing: `fn(error)` returns it. A failure of that source is handled the same way.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        """
+    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def recover_with(
@@ -2016,35 +767,19 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def recover_with_retries(
         self, attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
-    ) -> Flow[In, Out | U, Mat]:
-        """As `recover_with`, at most `attempts` times (-1: without a limit); then the failure passes.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        Fails when: upstream and the replacing sources have failed more than `attempts` times, with the last failure.
-        """
+    ) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def recover_with_retries(
         attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
     ) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def on_error_complete(self, on: On = Exception) -> Flow[In, Out, Mat]:
-        """Complete instead of failing.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes or fails.  Cancels when: downstream cancels.
-        """
+    def on_error_complete(self, on: On = Exception) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def on_error_complete(on: On = Exception) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Flow[In, Out | U, Mat]:
-        """As `recover_with`; the name that Reactive Streams libraries use.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        """
+    def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def on_error_resume(
@@ -2053,11 +788,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def on_error_continue(
         self, fn: Callable[[BaseException], object] | None = None, on: On = Exception
-    ) -> Flow[In, Out, Mat]:
-        """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
-
-        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
-        """
+    ) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def on_error_continue(
@@ -2070,17 +801,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         backoff: Duration | RestartSettings,
         on: On = Exception,
         dead_letters: Sink[FailedElement, Any] | None = None,
-    ) -> Flow[In, Out, NotUsed]:
-        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
-
-        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
-        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
-        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
-        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
-        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
-        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
-        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
-        """
+    ) -> Flow[In, Out, NotUsed]: ...
     @overload
     @staticmethod
     def retry(
@@ -2090,67 +811,29 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
-
-        Each run starts with a copy of `zero`.
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        """
+    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def scan(zero: U, fn: Callable[[U, Element], U]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
-        """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
-
-        Each run starts with a copy of `zero`.
-        Emits when: upstream completes.               Backpressures when: downstream does.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
+    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def fold(zero: U, fn: Callable[[U, Element], U]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
-        """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; emit the result.
-
-        Each run starts with a copy of `zero`. The value for which the predicate is false is the result.
-        Emits when: the predicate is false, or upstream completes.   Backpressures when: downstream does.
-        Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
+    def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def fold_while(
         zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Element], U]
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> Flow[In, Any, Mat]:
-        """Emit the first element, then for each element the value so far combined with it by `fn(value, element)`.
-
-        As `itertools.accumulate`: a scan without a zero. The default adds.
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: at once, exactly.
-        """
+    def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def accumulate(fn: Callable[[Any, Element], Any] = operator.add) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def reduce(self, fn: Callable[[Any, Out], Any]) -> Flow[In, Out, Mat]:
-        """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
-
-        Emits when: upstream completes.               Backpressures when: downstream does.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: there was no element, with NoSuchElement.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result.
-        """
+    def reduce(self, fn: Callable[[Any, Out], Any]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def reduce(fn: Callable[[Any, Element], Any]) -> Flow[Element, Element, NotUsed]: ...
@@ -2160,17 +843,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         create: Callable[[], S],
         fn: Callable[[S, Out], tuple[S, U]],
         on_complete: Callable[[S], U | None] | None = None,
-    ) -> Flow[In, U, Mat]:
-        """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
-
-        `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
-        ends; what it returns is emitted last, unless it is None or downstream has cancelled.
-        Emits when: `fn` has returned, and once at the end if `on_complete` returns a result.
-        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-        Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the state, emits the result of that, and makes a new state.
-        Fails when: upstream or a function fails, after the result of `on_complete`.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def stateful_map(
@@ -2181,80 +854,36 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def map_with_resource(
         self, open: Callable[[], S], fn: Callable[[S, Out], U], close: Callable[[S], U | None] | None = None
-    ) -> Flow[In, U, Mat]:
-        """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
-
-        `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
-        Emits when: `fn` has returned, and once at the end if `close` gives something.
-        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-        Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
-        Fails when: upstream or a function fails, behind what `close` gives.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def map_with_resource(
         open: Callable[[], S], fn: Callable[[S, Element], U], close: Callable[[S], U | None] | None = None
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Flow[In, U, Mat]:
-        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
-
-        Iterators are read on demand, and one result ahead, so they may be endless.
-        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
-        Marks: when the current iterable has ended.
-        """
+    def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def stateful_map_concat(create: Callable[[], Callable[[Element], Iterable[U]]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def pairwise(self) -> Flow[In, tuple[Out, Out], Mat]:
-        """Emit each element together with the one before it, as `itertools.pairwise`.
-
-        Emits when: an element arrives, from the second on.   Backpressures when: downstream does.
-        Completes when: upstream completes.                   Cancels when: downstream cancels.
-        """
+    def pairwise(self) -> Flow[In, tuple[Out, Out], Mat]: ...
     @overload
     @staticmethod
     def pairwise() -> Flow[Element, tuple[Element, Element], NotUsed]: ...
     @overload
-    def grouped(self, n: int) -> Flow[In, list[Out], Mat]:
-        """Collect elements into lists of `n`; the last one may be shorter.
-
-        Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
-        """
+    def grouped(self, n: int) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def grouped(n: int) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
-    def grouped_within(self, n: int, span: Duration) -> Flow[In, list[Out], Mat]:
-        """Collect elements into lists: of `n`, or of the elements that came within `span`, whichever is first; never an empty list.
-
-        A number as `span` is ms. Spans are counted from the last full list, or from the start.
-        Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
-        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
-        """
+    def grouped_within(self, n: int, span: Duration) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def grouped_within(n: int, span: Duration) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
     def grouped_weighted_within(
         self, max_weight: float, span: Duration, cost: Callable[[Out], float], max_number: int | None = None
-    ) -> Flow[In, list[Out], Mat]:
-        """Collect elements into lists that weigh at most `max_weight`, have at most `max_number` elements, and whose elements came within
-        `span` (ms, a timedelta or a text) of the first; a heavier element is a list of its own. Never an empty list.
-
-        Emits when: a list has its weight or number, the next element would make it too heavy, or its time is over.
-        Backpressures when: downstream does and a list is full.
-        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def grouped_weighted_within(
@@ -2267,17 +896,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         aggregate: Callable[[S, Out], tuple[S, bool]],
         harvest: Callable[[S], U],
         emit_on_timer: tuple[Callable[[S], Any], Duration] | None = None,
-    ) -> Flow[In, U, Mat]:
-        """Combine elements until `aggregate` says that the result is complete.
-
-        `allocate()` makes a new aggregate; `aggregate(it, element)` returns (the new one, whether it is complete); `harvest(it)` returns the
-        result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (ms,
-        a timedelta or a text), too.
-        Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
-        Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which a function raised, restart also the aggregate.
-        Marks: behind the result that has the elements before them.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def aggregate_with_boundary(
@@ -2289,268 +908,121 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def quantiles(
         self, ranks: Iterable[float], *, value: Callable[[Out], float] | None = None, k: int = 200
-    ) -> Flow[In, dict[float, float], Mat]:
-        """Emit, at the end, the numbers at some ranks: `quantiles([0.5, 0.99])` gives `{0.5: the median, 0.99: …}`; {} without elements.
-
-        The number of an element is the element, or `value(element)`. Numbers are kept in a KLL sketch of a few kilobytes, whose rank error
-        is about 1.7 % at `k=200`; a larger `k` is more exact, and up to some hundred elements the result is exact. In
-        `group_by` each substream has its own. Needs the extra `streamactors[sketches]`.
-        Emits when: upstream completes.               Backpressures when: never.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: behind the result.
-        """
+    ) -> Flow[In, dict[float, float], Mat]: ...
     @overload
     @staticmethod
     def quantiles(
         ranks: Iterable[float], *, value: Callable[[Element], float] | None = None, k: int = 200
     ) -> Flow[Element, dict[float, float], NotUsed]: ...
     @overload
-    def sliding(self, n: int, step: int = 1) -> Flow[In, list[Out], Mat]:
-        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
-
-        At the end a shorter list is emitted if it has elements that no other list has. With a step above `n`, elements between
-        the lists are dropped.
-        Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the last list that has elements from before them.
-        """
+    def sliding(self, n: int, step: int = 1) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def sliding(n: int, step: int = 1) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
-    def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> Flow[In, list[Out], Mat]:
-        """Collect elements into lists that weigh at least `min_weight`; the last one may be lighter.
-
-        Emits when: the weight of the collected elements reaches `min_weight`, or upstream completes with some left.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def grouped_weighted(
         min_weight: float, cost: Callable[[Element], float]
     ) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
-    def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> Flow[In, list[Out], Mat]:
-        """Collect elements next to each other that have the same key into lists.
-
-        Emits when: an element with another key comes, or upstream completes.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def grouped_adjacent_by(key: Callable[[Element], Any]) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
     def grouped_adjacent_by_weighted(
         self, key: Callable[[Out], Any], max_weight: float, cost: Callable[[Out], float]
-    ) -> Flow[In, list[Out], Mat]:
-        """As `grouped_adjacent_by`, with lists that weigh at most `max_weight`; a heavier element is a list of its own.
-
-        Emits when: an element has another key or would make the list too heavy, or upstream completes.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.
-        Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> Flow[In, list[Out], Mat]: ...
     @overload
     @staticmethod
     def grouped_adjacent_by_weighted(
         key: Callable[[Element], Any], max_weight: float, cost: Callable[[Element], float]
     ) -> Flow[Element, list[Element], NotUsed]: ...
     @overload
-    def take(self, n: int) -> Flow[In, Out, Mat]:
-        """Pass the first `n` elements, then complete; with 0 complete at once.
-
-        Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
-        Completes when: `n` elements have passed, or upstream completes.
-        Cancels when: `n` elements have passed, or downstream cancels.
-        Marks: the mark right behind the last element taken passes.
-        """
+    def take(self, n: int) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def take(n: int) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Flow[In, Out, Mat]:
-        """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
-
-        Emits when: the predicate is true.            Backpressures when: downstream does.
-        Completes when: the predicate was false, or upstream completes.
-        Cancels when: the predicate was false, or downstream cancels.
-        Supervision: resume and restart drop the element.
-        Marks: none passes behind the element for which the predicate was false, unless that element was passed on.
-        """
+    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def take_while(predicate: Callable[[Element], Any], inclusive: bool = False) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def take_until(self, predicate: Callable[[Out], Any]) -> Flow[In, Out, Mat]:
-        """Pass elements up to and including the first for which `predicate` is true, then complete.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: the predicate was true, or upstream completes.
-        Cancels when: the predicate was true, or downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def take_until(self, predicate: Callable[[Out], Any]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def take_until(predicate: Callable[[Element], Any]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def take_within(self, span: Duration) -> Flow[In, Out, Mat]:
-        """Pass the elements that come within `span` (ms, a timedelta or a text) of the start, then complete.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
-        """
+    def take_within(self, span: Duration) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def take_within(span: Duration) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def drop(self, n: int) -> Flow[In, Out, Mat]:
-        """Drop the first `n` elements, pass the rest; with 0 pass all.
-
-        Emits when: `n` elements have been dropped and another arrives.
-        Backpressures when: `n` are dropped and downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def drop(self, n: int) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def drop(n: int) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def drop_while(self, predicate: Callable[[Out], Any]) -> Flow[In, Out, Mat]:
-        """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
-
-        Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def drop_while(self, predicate: Callable[[Out], Any]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def drop_while(predicate: Callable[[Element], Any]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def drop_within(self, span: Duration) -> Flow[In, Out, Mat]:
-        """Drop the elements that come within `span` (ms, a timedelta or a text) of the start, pass the rest.
-
-        Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def drop_within(self, span: Duration) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def drop_within(span: Duration) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Flow[In, Out, Mat]:
-        """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
-
-        Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also forgets the last one.
-        """
+    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def drop_repeated(same: Callable[[Element, Element], Any] | None = None) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def distinct(self, capacity: int = 100000, key: Callable[[Out], Any] | None = None) -> Flow[In, Out, Mat]:
-        """Drop elements whose key is among the `capacity` keys seen last; the key is the element, or `key(element)`.
-
-        A key counts as seen again with each element, so a key that keeps coming is never forgotten.
-        Emits when: the key is not known.             Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: `key` raises, or a key cannot be hashed.   Supervision: resume drops the element, restart also forgets the keys.
-        """
+    def distinct(self, capacity: int = 100000, key: Callable[[Out], Any] | None = None) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def distinct(
         capacity: int = 100000, key: Callable[[Element], Any] | None = None
     ) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def limit(self, n: int) -> Flow[In, Out, Mat]:
-        """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
-
-        Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
-        Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
-        Fails when: element n + 1 arrives, with StreamLimitReached.
-        """
+    def limit(self, n: int) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def limit(n: int) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Flow[In, Out, Mat]:
-        """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
-
-        Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
-        Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also sets the count to 0.
-        Fails when: the total cost exceeds n, with StreamLimitReached.
-        """
+    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def limit_weighted(n: int, cost: Callable[[Element], int]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> Flow[In, Out, Mat]:
-        """Keep up to `n` elements for downstream. The strategy decides what happens when `n` are kept and upstream has another:
-
-        "backpressure": upstream waits. "drop_head": the oldest element kept is dropped. "drop_tail": the youngest element kept is
-        dropped. "drop_buffer": all elements kept are dropped. "drop_new": the new element is dropped. "fail": the stream fails
-        with BufferOverflow.
-        Emits when: downstream asks and an element is kept or comes.
-        Backpressures when: `n` are kept ("backpressure"), else never.
-        Completes when: upstream completes and every element kept has been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the elements kept are dropped.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
+    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def buffer(n: int, strategy: str = BACKPRESSURE) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def detach(self) -> Flow[In, Out, Mat]:
-        """Let upstream be one element ahead of downstream. Cycles need it, because it asks for an element before downstream does.
-
-        Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
-        Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
-        Marks: in the queue.
-        """
+    def detach(self) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def detach() -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def conflate(self, aggregate: Callable[[Out, Out], U]) -> Flow[In, Out | U, Mat]:
-        """Combine elements while downstream has no demand, any number of them: `aggregate(result, element)`.
-
-        Emits when: downstream asks and there is an element.   Backpressures when: never, except while the function runs.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
+    def conflate(self, aggregate: Callable[[Out, Out], U]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def conflate(aggregate: Callable[[Element, Element], U]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
-        """As `conflate`, with results of another type: `seed(element)` begins a result, `aggregate(result, element)` adds to it.
-
-        Emits when: downstream asks and there is a result.   Backpressures when: never, except while a function runs.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
+    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def conflate_with_seed(
         seed: Callable[[Element], U], aggregate: Callable[[U, Element], U]
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def batch(self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> Flow[In, U, Mat]:
-        """Combine up to `max_elements` elements while downstream has no demand: `seed(element)`, then `aggregate(result, element)`.
-
-        Emits when: downstream asks and there is a result.
-        Backpressures when: downstream does and the result has `max_elements`.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
+    def batch(
+        self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def batch(
@@ -2559,15 +1031,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def batch_weighted(
         self, max_weight: int, cost: Callable[[Out], int], seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
-    ) -> Flow[In, U, Mat]:
-        """As `batch`, with a limit on the sum of the elements' costs: `max_weight`. A single element may cost more.
-
-        Emits when: downstream asks and there is a result.
-        Backpressures when: downstream does and the next element is too heavy.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def batch_weighted(
@@ -2577,28 +1041,12 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         aggregate: Callable[[U, Element], U],
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def expand(self, fn: Callable[[Out], Iterable[U]]) -> Flow[In, U, Mat]:
-        """Turn each element into an iterator; emit its first result, and further results while upstream is silent and downstream
-        asks.
-
-        Emits when: downstream asks and the iterator of the last element has a result.   Backpressures when: downstream does.
-        Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, or the rest of its iterator.
-        Marks: when the next element has come, or the iterator has ended.
-        """
+    def expand(self, fn: Callable[[Out], Iterable[U]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def expand(fn: Callable[[Element], Iterable[U]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]:
-        """Emit each element; while upstream is silent and downstream asks, emit the results of `fn(last element)`.
-
-        `initial` is used as an element before the first.
-        Emits when: downstream asks, and there is an element or a result of `fn`.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, or the rest of its results.
-        Marks: when the next element has come, or the results of `fn` have ended.
-        """
+    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def extrapolate(
@@ -2612,17 +1060,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         burst: int | None = None,
         cost: Callable[[Out], float] | str | None = None,
         mode: str = "shaping",
-    ) -> Flow[In, Out, Mat]:
-        """Pass `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
-
-        A token bucket that begins full. `burst` None: the tokens of 100 ms, at least 1; 0: the first element waits, too.
-        `cost(element)` returns the tokens that an element takes. Mode "shaping" delays elements that come too early,
-        "enforcing" fails with RateExceeded.
-        Emits when: upstream does and there are tokens.   Backpressures when: downstream does, or tokens are missing (shaping).
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop an element for which `cost` raised.
-        Fails when: an element comes and tokens are missing (enforcing), with RateExceeded.
-        """
+    ) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def throttle(
@@ -2633,149 +1071,70 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         mode: str = "shaping",
     ) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Flow[In, Out, Mat]:
-        """Emit each element `delay` (ms, a timedelta or a text) after it came. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-
-        Emits when: an element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-        Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the waiting elements are dropped.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
+    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def delay(delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> Flow[Element, Element, NotUsed]: ...
     @overload
     def delay_with(
         self, make: Callable[[], Callable[[Out], Duration]], buffer: int = 1024, strategy: str = BACKPRESSURE
-    ) -> Flow[In, Out, Mat]:
-        """Emit each element after a delay of its own: `make()` is called once per run and returns `delay_of(element)`: ms, a timedelta
-        or a text.
-
-        The order is kept: an element waits for those before it. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-        Emits when: the oldest element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-        Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the waiting elements are dropped; `delay_of` raises or returns no duration.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
+    ) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def delay_with(
         make: Callable[[], Callable[[Element], Duration]], buffer: int = 1024, strategy: str = BACKPRESSURE
     ) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def sample(self, interval: Duration) -> Flow[In, Out, Mat]:
-        """Emit the latest element at each interval (ms, a timedelta or a text), if one has come since the last.
-
-        Emits when: an interval is over, an element has come in it, and there is demand.   Backpressures when: never.
-        Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
-        """
+    def sample(self, interval: Duration) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def sample(interval: Duration) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def debounce(self, span: Duration) -> Flow[In, Out, Mat]:
-        """Emit an element when no other has followed within `span` (ms, a timedelta or a text).
-
-        Emits when: `span` has passed since the latest element, and there is demand.   Backpressures when: never.
-        Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
-        """
+    def debounce(self, span: Duration) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def debounce(span: Duration) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def initial_delay(self, delay: Duration) -> Flow[In, Out, Mat]:
-        """Ask upstream for the first element only after `delay` (ms, a timedelta or a text).
-
-        Emits when: upstream does, once the delay is over.   Backpressures when: downstream does, or the delay is not over.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def initial_delay(self, delay: Duration) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def initial_delay(delay: Duration) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def initial_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]:
-        """Fail with StreamTimeout unless the first element comes within `timeout` (seconds, a timedelta or a text such as "5s") of
-        the start.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time is over before the first element.
-        """
+    def initial_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def initial_timeout(timeout: Timeout) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def completion_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]:
-        """Fail with StreamTimeout unless the stream completes within `timeout` (seconds, a timedelta or a text such as "5s") of the
-        start.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time is over before the stream has completed.
-        """
+    def completion_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def completion_timeout(timeout: Timeout) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def idle_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]:
-        """Fail with StreamTimeout when no element passes for `timeout` (seconds, a timedelta or a text such as "5s").
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time between two elements, or from the start to the first, exceeds the time-out.
-        """
+    def idle_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def idle_timeout(timeout: Timeout) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def backpressure_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]:
-        """Fail with StreamTimeout when downstream asks for nothing for `timeout` (seconds, a timedelta or a text such as "5s").
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time between an element and the demand for more, or from the start to the first demand, exceeds the time-out.
-        """
+    def backpressure_timeout(self, timeout: Timeout) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def backpressure_timeout(timeout: Timeout) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> Flow[In, Out | U, Mat]:
-        """Emit `inject()` whenever upstream has been silent for `max_idle` (ms, a timedelta or a text) and downstream asks.
-
-        Emits when: upstream does, or has been silent for that long.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def keep_alive(max_idle: Duration, inject: Callable[[], U]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
     def log(
         self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
-    ) -> Flow[In, Out, Mat]:
-        """Log elements, completion and cancellation at `level`, a failure at ERROR.
-
-        `extract(element)` returns the text to log for an element, by default the element itself is logged. The default logger is
-        "streamactors.stream".
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop an element for which `extract` raised.
-        """
+    ) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def log(
         name: str, extract: Callable[[Element], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
     ) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def watch_termination(self) -> Flow[In, Out, StreamFuture[None]]:
-        """Pass every element on; materialize a future that ends when the stream ends at this place.
-
-        The future's result is None when upstream completed or downstream cancelled; the future fails when either failed. The
-        materialized value is the future, or `combine(this part's, the future)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def watch_termination(self) -> Flow[In, Out, StreamFuture[None]]: ...
     @overload
     def watch_termination(self, combine: Callable[[Mat, StreamFuture[None]], M3]) -> Flow[In, Out, M3]: ...
     @overload
@@ -2785,13 +1144,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @staticmethod
     def watch_termination(combine: Callable[[NotUsed, StreamFuture[None]], M3]) -> Flow[Element, Element, M3]: ...
     @overload
-    def monitor(self) -> Flow[In, Out, FlowMonitor]:
-        """Pass every element on; materialize a FlowMonitor that knows the last element, how many have passed, and how the stream has ended.
-
-        The materialized value is the monitor, or `combine(this part's, the monitor)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def monitor(self) -> Flow[In, Out, FlowMonitor]: ...
     @overload
     def monitor(self, combine: Callable[[Mat, FlowMonitor], M3]) -> Flow[In, Out, M3]: ...
     @overload
@@ -2801,13 +1154,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @staticmethod
     def monitor(combine: Callable[[NotUsed, FlowMonitor], M3]) -> Flow[Element, Element, M3]: ...
     @overload
-    def meter(self, window: Duration = "10s") -> Flow[In, Out, RateMeter]:
-        """Pass every element on; materialize a RateMeter, which counts them and knows their rate over the last `window`.
-
-        The materialized value is the meter, or `combine(this part's, the meter)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def meter(self, window: Duration = "10s") -> Flow[In, Out, RateMeter]: ...
     @overload
     def meter(self, window: Duration, combine: Callable[[Mat, RateMeter], M3]) -> Flow[In, Out, M3]: ...
     @overload
@@ -2817,57 +1164,29 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @staticmethod
     def meter(window: Duration, combine: Callable[[NotUsed, RateMeter], M3]) -> Flow[Element, Element, M3]: ...
     @overload
-    def watch(self, actor: ActorRef) -> Flow[In, Out, Mat]:
-        """Pass every element on while an actor lives.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the actor ends, or has ended before (ActorError).
-        """
+    def watch(self, actor: ActorRef) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def watch(actor: ActorRef) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def do_on_first(self, fn: Callable[[Out], object]) -> Flow[In, Out, Mat]:
-        """Pass every element; call `fn` with the first one before it is passed.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: `fn` raises.
-        """
+    def do_on_first(self, fn: Callable[[Out], object]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def do_on_first(fn: Callable[[Element], object]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> Flow[In, Out, Mat]:
-        """Pass every element; call `fn(cause, was_normal)` when downstream cancels.
-
-        `was_normal` is False when downstream failed, and `cause` is then its error.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels, after `fn`.
-        """
+    def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def do_on_cancel(fn: Callable[[BaseException, bool], object]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> Flow[In, Out | U, Mat]:
-        """Merge with other sources; elements leave in the order in which they come, and the sources take turns.
-
-        Emits when: an input has an element.          Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def merge(*others: Source[U, Any], eager_complete: bool = False) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
     def merge_mat(
         self, other: Source[U, M2], combine: Callable[[Mat, M2], M3], eager_complete: bool = False
-    ) -> Flow[In, Out | U, M3]:
-        """As `merge` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: an input has an element.          Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    ) -> Flow[In, Out | U, M3]: ...
     @overload
     @staticmethod
     def merge_mat(
@@ -2876,45 +1195,30 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def merge_preferred(
         self, other: Source[U, Any], prefer_other: bool = False, eager_complete: bool = False
-    ) -> Flow[In, Out | U, Mat]:
-        """Merge with another source; while the preferred one (this, or the other) has elements, the other waits.
-
-        Emits when: an input has an element; the preferred one first.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any).      Cancels when: downstream cancels.
-        """
+    ) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def merge_preferred(
         other: Source[U, Any], prefer_other: bool = False, eager_complete: bool = False
     ) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> Flow[In, Out | U, Mat]:
-        """As `merge`, with the other sources in one iterable."""
+    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def merge_all(
         others: Iterable[Source[U, Any]], eager_complete: bool = False
     ) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def merge_sorted(self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None) -> Flow[In, Out | U, Mat]:
-        """Merge with other sources into one sorted stream; every input must be sorted by the same `key`.
-
-        Emits when: every open input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.           Cancels when: downstream cancels.
-        """
+    def merge_sorted(
+        self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None
+    ) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def merge_sorted(
         *others: Source[U, Any], key: Callable[[Any], Any] | None = None
     ) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> Flow[In, Out | U, Mat]:
-        """Merge with other sources in the order of `number(element)`, which is 0, 1, 2, … over all inputs, each once.
-
-        Emits when: an input has the element with the next number.   Backpressures when: downstream does.
-        Completes when: all inputs complete.                         Cancels when: downstream cancels.
-        Fails when: a number comes twice, or every open input has an element and none has the next number.
-        """
+    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def merge_sequence(
@@ -2923,102 +1227,58 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def merge_prioritized(
         self, *others: Source[U, Any], priorities: Sequence[int], eager_complete: bool = False
-    ) -> Flow[In, Out | U, Mat]:
-        """Merge with other sources; while several have elements, each is taken in proportion to its priority (this stream's first).
-
-        Emits when: an input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    ) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def merge_prioritized(
         *others: Source[U, Any], priorities: Sequence[int], eager_complete: bool = False
     ) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> Flow[In, list[Out | U], Mat]:
-        """Lists of the latest elements, whenever an input has a new one, once all have had one.
-
-        Emits when: an input has an element, and all have had one.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any).   Cancels when: downstream cancels.
-        """
+    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> Flow[In, list[Out | U], Mat]: ...
     @overload
     @staticmethod
     def merge_latest(
         *others: Source[U, Any], eager_complete: bool = False
     ) -> Flow[Element, list[Element | U], NotUsed]: ...
     @overload
-    def concat(self, *others: Source[U, Any]) -> Flow[In, Out | U, Mat]:
-        """Emit this stream, then each other source in turn. One element of each may be fetched ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
+    def concat(self, *others: Source[U, Any]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def concat(*others: Source[U, Any]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def concat_lazy(self, *others: Source[U, Any]) -> Flow[In, Out | U, Mat]:
-        """As `concat`, without fetching ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
+    def concat_lazy(self, *others: Source[U, Any]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def concat_lazy(*others: Source[U, Any]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def concat_all_lazy(self, *others: Source[U, Any]) -> Flow[In, Out | U, Mat]:
-        """As `concat_lazy`; the name that Akka Streams uses for several sources."""
+    def concat_all_lazy(self, *others: Source[U, Any]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def concat_all_lazy(*others: Source[U, Any]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, Out | U, M3]:
-        """As `concat` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
+    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, Out | U, M3]: ...
     @overload
     @staticmethod
     def concat_mat(other: Source[U, M2], combine: Callable[[NotUsed, M2], M3]) -> Flow[Element, Element | U, M3]: ...
     @overload
-    def prepend(self, other: Source[U, Any]) -> Flow[In, Out | U, Mat]:
-        """Emit all of `other` first, then this stream, of which one element may be fetched ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
+    def prepend(self, other: Source[U, Any]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def prepend(other: Source[U, Any]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def prepend_lazy(self, other: Source[U, Any]) -> Flow[In, Out | U, Mat]:
-        """As `prepend`, without fetching ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
+    def prepend_lazy(self, other: Source[U, Any]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def prepend_lazy(other: Source[U, Any]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def or_else(self, other: Source[U, Any]) -> Flow[In, Out | U, Mat]:
-        """Emit this stream; if it completes without an element, `other` instead.
-
-        Emits when: the chosen input has an element.    Backpressures when: downstream does.
-        Completes when: the chosen input completes.     Cancels when: downstream cancels.
-        """
+    def or_else(self, other: Source[U, Any]) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def or_else(other: Source[U, Any]) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def interleave(self, other: Source[U, Any], segment: int = 1, eager_close: bool = False) -> Flow[In, Out | U, Mat]:
-        """Take `segment` elements of each in turn, beginning with this stream; when one has ended, the other's are emitted.
-
-        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
-        """
+    def interleave(
+        self, other: Source[U, Any], segment: int = 1, eager_close: bool = False
+    ) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def interleave(
@@ -3027,24 +1287,14 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def interleave_all(
         self, others: Iterable[Source[U, Any]], segment: int = 1, eager_close: bool = False
-    ) -> Flow[In, Out | U, Mat]:
-        """Take `segment` elements of each source in turn, beginning with this stream; a source that has ended loses its turn.
-
-        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
-        """
+    ) -> Flow[In, Out | U, Mat]: ...
     @overload
     @staticmethod
     def interleave_all(
         others: Iterable[Source[U, Any]], segment: int = 1, eager_close: bool = False
     ) -> Flow[Element, Element | U, NotUsed]: ...
     @overload
-    def zip(self, other: Source[U, Any], /) -> Flow[In, tuple[Out, U], Mat]:
-        """Pair each element with the next one of each other source, as tuples.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
-        """
+    def zip(self, other: Source[U, Any], /) -> Flow[In, tuple[Out, U], Mat]: ...
     @overload
     def zip(self, second: Source[U, Any], third: Source[V, Any], /) -> Flow[In, tuple[Out, U, V], Mat]: ...
     @overload
@@ -3059,48 +1309,26 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @staticmethod
     def zip(*others: Source[Any, Any]) -> Flow[Element, tuple[Any, ...], NotUsed]: ...
     @overload
-    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, tuple[Out, U], M3]:
-        """As `zip` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
-        """
+    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, tuple[Out, U], M3]: ...
     @overload
     @staticmethod
     def zip_mat(other: Source[U, M2], combine: Callable[[NotUsed, M2], M3]) -> Flow[Element, tuple[Element, U], M3]: ...
     @overload
-    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> Flow[In, U, Mat]:
-        """Combine each element with the next one of `other` by `fn`.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the result its last element belongs to.   Cancels when: downstream cancels.
-        Supervision: resume and restart drop the elements for which the function raised.
-        """
+    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def zip_with(other: Source[T, Any], fn: Callable[[Element, T], U]) -> Flow[Element, U, NotUsed]: ...
     @overload
     def zip_all(
         self, other: Source[U, Any], default: T | None = None, other_default: V | None = None
-    ) -> Flow[In, tuple[Out | T | None, U | V | None], Mat]:
-        """Pair the elements until both streams have ended; a stream that has ended gives its default.
-
-        Emits when: every open input has an element.   Backpressures when: downstream does.
-        Completes when: both inputs complete.          Cancels when: downstream cancels.
-        """
+    ) -> Flow[In, tuple[Out | T | None, U | V | None], Mat]: ...
     @overload
     @staticmethod
     def zip_all(
         other: Source[U, Any], default: T | None = None, other_default: V | None = None
     ) -> Flow[Element, tuple[Element | T | None, U | V | None], NotUsed]: ...
     @overload
-    def zip_latest(self, other: Source[U, Any], /) -> Flow[In, tuple[Out, U], Mat]:
-        """Tuples of the latest elements, whenever an input has a new one, once all have had one.
-
-        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-        Cancels when: downstream cancels.
-        """
+    def zip_latest(self, other: Source[U, Any], /) -> Flow[In, tuple[Out, U], Mat]: ...
     @overload
     def zip_latest(self, second: Source[U, Any], third: Source[V, Any], /) -> Flow[In, tuple[Out, U, V], Mat]: ...
     @overload
@@ -3119,177 +1347,88 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def zip_latest_with(
         self, other: Source[T, Any], fn: Callable[[Out, T], U], eager_complete: bool = True
-    ) -> Flow[In, U, Mat]:
-        """As `zip_latest` with one source, combined by `fn`.
-
-        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-        Cancels when: downstream cancels.
-        """
+    ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def zip_latest_with(
         other: Source[T, Any], fn: Callable[[Element, T], U], eager_complete: bool = True
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def optional_via(self, flow: Flow[Any, U, Any]) -> Flow[In, U | None, Mat]:
-        """Run the elements through `flow`, except those that are None, which pass beside it.
-
-        The order between the two ways is not kept.
-        Emits when: the flow does, or a None comes.   Backpressures when: downstream or the flow does.
-        Completes when: upstream and the flow complete.   Cancels when: downstream cancels.
-        """
+    def optional_via(self, flow: Flow[Any, U, Any]) -> Flow[In, U | None, Mat]: ...
     @overload
     @staticmethod
     def optional_via(flow: Flow[Any, U, Any]) -> Flow[Element, U | None, NotUsed]: ...
     @overload
-    def also_to(self, *sinks: Sink[Out, Any]) -> Flow[In, Out, Mat]:
-        """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
-
-        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
-        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
-        Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
-        Fails when: upstream or any sink fails.
-        """
+    def also_to(self, *sinks: Sink[Out, Any]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def also_to(*sinks: Sink[Element, Any]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def also_to_all(self, *sinks: Sink[Out, Any]) -> Flow[In, Out, Mat]:
-        """As `also_to`; the name that Akka Streams uses for several sinks."""
+    def also_to_all(self, *sinks: Sink[Out, Any]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def also_to_all(*sinks: Sink[Element, Any]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, Out, M3]:
-        """As `also_to` with one sink; the materialized value is `combine(this part's, the sink's)`."""
+    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, Out, M3]: ...
     @overload
     @staticmethod
     def also_to_mat(sink: Sink[Element, M2], combine: Callable[[NotUsed, M2], M3]) -> Flow[Element, Element, M3]: ...
     @overload
-    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Flow[In, Out, Mat]:
-        """Send the elements for which `when` is true to `sink` instead of downstream.
-
-        Downstream gets an element when the sink has taken the diverted elements before it.
-        Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
-        Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
-        Fails when: upstream or the sink fails.
-        """
+    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def divert_to(sink: Sink[Any, Any], when: Callable[[Element], Any]) -> Flow[Element, Element, NotUsed]: ...
     @overload
     def divert_to_mat(
         self, sink: Sink[Any, M2], when: Callable[[Out], Any], combine: Callable[[Mat, M2], M3]
-    ) -> Flow[In, Out, M3]:
-        """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
+    ) -> Flow[In, Out, M3]: ...
     @overload
     @staticmethod
     def divert_to_mat(
         sink: Sink[Any, M2], when: Callable[[Element], Any], combine: Callable[[NotUsed, M2], M3]
     ) -> Flow[Element, Element, M3]: ...
     @overload
-    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Flow[In, Out, Mat]:
-        """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
-
-        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
-
-        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
-        """
+    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Flow[In, Out, Mat]: ...
     @overload
     @staticmethod
     def wire_tap(sink: Sink[Element, Any] | Callable[[Element], object]) -> Flow[Element, Element, NotUsed]: ...
     @overload
-    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, Out, M3]:
-        """As `wire_tap`; the materialized value is `combine(this part's, the sink's)`.
-
-        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
-        """
+    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Flow[In, Out, M3]: ...
     @overload
     @staticmethod
     def wire_tap_mat(sink: Sink[Element, M2], combine: Callable[[NotUsed, M2], M3]) -> Flow[Element, Element, M3]: ...
     @overload
-    def flat_map_concat(self, fn: Callable[[Out], Source[U, Any]]) -> Flow[In, U, Mat]:
-        """Turn each element into a source and emit these one after the other.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does.
-        Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-        """
+    def flat_map_concat(self, fn: Callable[[Out], Source[U, Any]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def flat_map_concat(fn: Callable[[Element], Source[U, Any]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def flat_map_merge(self, breadth: int, fn: Callable[[Out], Source[U, Any]]) -> Flow[In, U, Mat]:
-        """Turn each element into a source and merge these, at most `breadth` at a time.
-
-        Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-        Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-        Fails when: one of the sources fails; the others are cancelled.
-        """
+    def flat_map_merge(self, breadth: int, fn: Callable[[Out], Source[U, Any]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def flat_map_merge(breadth: int, fn: Callable[[Element], Source[U, Any]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def flatten_concat(self) -> Flow[In, Any, Mat]:
-        """Emit the elements of the sources that are the elements, one source after the other. As `flat_map_concat` of the identity.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does.
-        Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-        """
+    def flatten_concat(self) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def flatten_concat() -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def flatten_merge(self, breadth: int) -> Flow[In, Any, Mat]:
-        """Merge the sources that are the elements, at most `breadth` at a time. As `flat_map_merge` of the identity.
-
-        Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-        Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-        Fails when: one of the sources fails; the others are cancelled.
-        """
+    def flatten_merge(self, breadth: int) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def flatten_merge(breadth: int) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def switch_map(self, fn: Callable[[Out], Source[U, Any]]) -> Flow[In, U, Mat]:
-        """Turn each element into a source and emit the elements of the latest one; the source before it is cancelled.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does; upstream is always asked.
-        Completes when: upstream and the current source complete.   Cancels when: downstream cancels.
-        Fails when: upstream or the current source fails.
-        Supervision: resume drops an element for which `fn` raised; the current source goes on.
-        Marks: elements of a cancelled source count as dropped on purpose.
-        """
+    def switch_map(self, fn: Callable[[Out], Source[U, Any]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def switch_map(fn: Callable[[Element], Source[U, Any]]) -> Flow[Element, U, NotUsed]: ...
     @overload
-    def prefix_and_tail(self, n: int) -> Flow[In, tuple[list[Out], Source[Out, Any]], Mat]:
-        """Emit one pair: the list of the first `n` elements, and a source of the rest. The list is shorter if the stream is.
-
-        The source can be run once, in `flat_map_concat` or in a run of its own, and must be started within 5 s.
-        Emits when: `n` elements have come, or upstream has completed.
-        Backpressures when: downstream does; after the pair, when the source does or is not started.
-        Completes when: it has emitted.
-        Cancels when: downstream cancels before the pair; after it, when the source's run cancels or 5 s pass without its start.
-        Fails when: upstream fails before the pair; after it, the source fails.
-        """
+    def prefix_and_tail(self, n: int) -> Flow[In, tuple[list[Out], Source[Out, Any]], Mat]: ...
     @overload
     @staticmethod
     def prefix_and_tail(n: int) -> Flow[Element, tuple[list[Element], Source[Element, Any]], NotUsed]: ...
     @overload
-    def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> Flow[In, U, Mat]:
-        """Run the stream behind its first `n` elements through the flow that `fn(those elements)` returns.
-
-        The list is shorter when upstream completes early. Materializes nothing of the flow.
-        Emits when: the flow does.                    Backpressures when: the flow does.
-        Completes when: the flow does.                Cancels when: the flow or downstream cancels.
-        Fails when: `fn` raises, or the flow fails.
-        """
+    def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
     def flat_map_prefix(n: int, fn: Callable[[list[Element]], Flow[Element, U, Any]]) -> Flow[Element, U, NotUsed]: ...
@@ -3301,23 +1440,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         *,
         when_full: WhenFull = "fail",
         allow_closed_substream_recreation: bool = False,
-    ) -> SubFlow[Out, Mat]:
-        """Cut the stream into one substream per key.
-
-        `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
-        TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
-        A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-        `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
-        Results of one substream leave in their order; between substreams the order is free.
-        Emits when: a substream has a result.
-        Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
-        element waits for one that is not read or not open.
-        Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
+    ) -> SubFlow[Out, Mat]: ...
     @overload
     @staticmethod
     def group_by(
@@ -3328,47 +1451,19 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         allow_closed_substream_recreation: bool = False,
     ) -> SubFlow[Element, NotUsed]: ...
     @overload
-    def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """Begin a new substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
+    def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
     @overload
     @staticmethod
     def split_when(predicate: Callable[[Element], Any]) -> SubFlow[Element, NotUsed]: ...
     @overload
-    def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """End the current substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
+    def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
     @overload
     @staticmethod
     def split_after(predicate: Callable[[Element], Any]) -> SubFlow[Element, NotUsed]: ...
     @overload
     def frames_by_delimiter(
         self, delimiter: bytes, max_length: int, *, allow_truncation: bool = False
-    ) -> Flow[In, bytes, Mat]:
-        """Cut a stream of bytes into frames that end with `delimiter`; emit them without it.
-
-        A frame longer than `max_length` bytes fails the stream (FramingError), so that a peer which never sends the delimiter cannot fill
-        the memory. Bytes behind the last delimiter fail the stream, too, or are the last frame with `allow_truncation=True`.
-        Emits when: a delimiter has come; one element may end several frames.   Backpressures when: downstream does.
-        Completes when: upstream completes and all frames have been emitted.    Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def frames_by_delimiter(
@@ -3384,17 +1479,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         byteorder: ByteOrder = "big",
         keep_header: bool = False,
         frame_size: FrameSize | None = None,
-    ) -> Flow[In, bytes, Mat]:
-        """Cut a stream of bytes into frames that say in their header how long they are.
-
-        The header is `field_offset` bytes and an unsigned length field of `field_bytes`, which counts the bytes behind it. For other meanings
-        `frame_size(header, value)` returns the length of the whole frame. Frames are emitted without their header, or with it
-        (`keep_header=True`, as Akka does). A frame whose header says more than `max_length` bytes fails the stream before any of it is kept.
-        Emits when: the last byte of a frame has come.   Backpressures when: downstream does.
-        Completes when: upstream completes behind a whole frame; bytes of an unfinished frame fail the stream (FramingError).
-        Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def frames_by_length(
@@ -3409,138 +1494,56 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def with_length_field(
         self, field_bytes: int = 4, *, max_length: int | None = None, byteorder: ByteOrder = "big"
-    ) -> Flow[In, bytes, Mat]:
-        """Put a length field of `field_bytes` before each element: what `frames_by_length` with the same arguments reads.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is longer than `max_length`, or than the field can say (FramingError).
-        """
+    ) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def with_length_field(
         field_bytes: int = 4, *, max_length: int | None = None, byteorder: ByteOrder = "big"
     ) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def frames_of_json(self, max_length: int) -> Flow[In, bytes, Mat]:
-        """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one behind the other, one a line, or in an array.
-
-        The bytes of an object are emitted as they came and are not parsed. An object longer than `max_length` bytes fails the stream
-        (FramingError), as does any byte between objects that is no white space, comma or bracket.
-        Emits when: the last brace of an object has come.   Backpressures when: downstream does.
-        Completes when: upstream completes; bytes of an unfinished object fail the stream (FramingError).
-        Cancels when: downstream cancels.
-        Marks: behind the object that ends the bytes before them.
-        """
+    def frames_of_json(self, max_length: int) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def frames_of_json(max_length: int) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def lines(self, max_length: int = 1048576, encoding: str = "utf-8") -> Flow[In, str, Mat]:
-        """Cut a stream of bytes into lines of text, without their line ends (`\\n` or `\\r\\n`).
-
-        A line longer than `max_length` bytes fails the stream (FramingError). The last line needs no line end.
-        Emits when: a line end has come; one element may end several lines.   Backpressures when: downstream does.
-        Completes when: upstream completes and all lines have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no text in `encoding` (UnicodeDecodeError), or too long.
-        Marks: behind the line that ends the bytes before them.
-        """
+    def lines(self, max_length: int = 1048576, encoding: str = "utf-8") -> Flow[In, str, Mat]: ...
     @overload
     @staticmethod
     def lines(max_length: int = 1048576, encoding: str = "utf-8") -> Flow[Element, str, NotUsed]: ...
     @overload
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Flow[In, str, Mat]:
-        """Decode a stream of bytes into text. A character may begin in one element and end in the next.
-
-        Emits when: a whole character has come: the text of each element, without its last, unfinished character.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.             Fails when: the bytes are no text in `encoding` (UnicodeDecodeError).
-        Marks: behind the text that ends the bytes before them.
-        """
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> Flow[In, str, Mat]: ...
     @overload
     @staticmethod
     def decode(encoding: str = "utf-8", errors: str = "strict") -> Flow[Element, str, NotUsed]: ...
     @overload
-    def gzip(self, level: int = 6, *, flush: bool = True) -> Flow[In, bytes, Mat]:
-        """Compress a stream of bytes in gzip's format.
-
-        With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-        `flush=False` the output comes in larger pieces and is smaller.
-        Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-        """
+    def gzip(self, level: int = 6, *, flush: bool = True) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def gzip(level: int = 6, *, flush: bool = True) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def gunzip(self, *, max_element: int = BLOCK_BYTES) -> Flow[In, bytes, Mat]:
-        """Decompress a stream of bytes in gzip's format, also of several members one behind the other.
-
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-        Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole member; an unfinished one fails the stream (CompressionError).
-        Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
-        """
+    def gunzip(self, *, max_element: int = BLOCK_BYTES) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def gunzip(*, max_element: int = BLOCK_BYTES) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def deflate(self, level: int = 6, *, flush: bool = True, raw: bool = False) -> Flow[In, bytes, Mat]:
-        """Compress a stream of bytes in zlib's format (RFC 1950), or without its header and checksum (`raw=True`, RFC 1951).
-
-        With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-        `flush=False` the output comes in larger pieces and is smaller.
-        Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-        """
+    def deflate(self, level: int = 6, *, flush: bool = True, raw: bool = False) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def deflate(level: int = 6, *, flush: bool = True, raw: bool = False) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> Flow[In, bytes, Mat]:
-        """Decompress a stream of bytes in zlib's format (RFC 1950), or without its header (`raw=True`, RFC 1951).
-
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-        Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind the end of the data; unfinished data fails the stream (CompressionError).
-        Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
-        """
+    def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def inflate(*, max_element: int = BLOCK_BYTES, raw: bool = False) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def zstd(self, level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> Flow[In, bytes, Mat]:
-        """Compress a stream of bytes with zstd, as frames of at most `frame_bytes` before compression.
-
-        With `flush=True` each element is a frame (or several), decompressable as soon as it is emitted; with `flush=False` elements are
-        gathered into frames of `frame_bytes`, which are smaller.
-        Emits when: upstream does; with `flush=False`, when `frame_bytes` have come.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the last frame.                     Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    def zstd(self, level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def zstd(
         level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES
     ) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def unzstd(self, *, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> Flow[In, bytes, Mat]:
-        """Decompress a stream of zstd frames.
-
-        A frame is decompressed as a whole: one of more than `max_frame` bytes fails the stream (CompressionError) before it is
-        decompressed. `zstd` here writes frames of 1 MiB; the command-line tool writes one frame a file, and `through_process("zstd",
-        "-dc")` reads those of any size. Elements are at most `max_element` bytes long.
-        Emits when: the last byte of a frame has come.   Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole frame; an unfinished one fails the stream (CompressionError).
-        Cancels when: downstream cancels.                Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the frame that ends the bytes before them.
-        """
+    def unzstd(self, *, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def unzstd(*, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> Flow[Element, bytes, NotUsed]: ...
@@ -3552,18 +1555,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         env: Mapping[str, str] | None = None,
         accept: tuple[int, ...] = (0,),
         grace: Duration = "5s",
-    ) -> Flow[In, bytes, Mat]:
-        """Write bytes to the standard input of a child process and emit its standard output. Each run starts a process of its own.
-
-        The command is a program and its arguments; no shell reads them. What the process writes to its standard error is kept for the error:
-        the last 2,000 bytes.
-        Emits when: the process has written; where elements end means nothing.
-        Backpressures when: the process does not read its input.
-        Completes when: the process has closed its output and ended with an exit code of `accept`.
-        Cancels when: downstream cancels: the process gets SIGTERM, and SIGKILL after `grace` (ms, a timedelta
-        or a text); or when it reads no more.
-        Fails when: it cannot be started, or ends with another exit code or by a signal (ProcessFailed names both).
-        """
+    ) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def through_process(
@@ -3584,17 +1576,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         fields: Sequence[str] | None = None,
         types: Mapping[str, Callable[[str], Any]] | None = None,
         max_length: int = LONGEST_ROW,
-    ) -> Flow[In, Any, Mat]:
-        """Make rows of a stream of bytes in CSV: dicts by the names in the first line, or by `fields` where there is no such line
-        (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
-
-        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
-        Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
-        Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
-        Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
-        Marks: behind the row that ends the bytes before them.
-        """
+    ) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def parse_csv(
@@ -3616,15 +1598,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         delimiter: str = ",",
         quote: str = '"',
         header: bool = True,
-    ) -> Flow[In, bytes, Mat]:
-        """Write each row as a line of CSV: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
-
-        The first line, which comes with the first row, names the fields: `fields`, or those of the first row; `header=False` leaves it
-        out. Each row must have all of the fields and no other.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is no such row.
-        """
+    ) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def format_csv(
@@ -3636,111 +1610,52 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         header: bool = True,
     ) -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def parse_json_lines(self, max_length: int = LONGEST_ROW) -> Flow[In, Any, Mat]:
-        """Make values of a stream of bytes with one JSON value a line. Empty lines are skipped.
-
-        msgspec decodes where it is installed, else the standard library; the values are the same. A line of more than `max_length` bytes
-        fails the stream.
-        Emits when: a line has ended; one element may end several.   Backpressures when: downstream does.
-        Completes when: upstream completes and all values have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no JSON (FramingError, with its number).
-        Marks: behind the value of the line that ends the bytes before them.
-        """
+    def parse_json_lines(self, max_length: int = LONGEST_ROW) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def parse_json_lines(max_length: int = LONGEST_ROW) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def format_json_lines(self) -> Flow[In, bytes, Mat]:
-        """Write each element as a line of JSON, in UTF-8. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element has no form in JSON.
-        """
+    def format_json_lines(self) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def format_json_lines() -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> Flow[In, ServerSentEvent, Mat]:
-        """Make events of a stream of bytes in the form `text/event-stream`. Comments are skipped; an unfinished event at the end is dropped,
-        as the standard says.
-
-        Emits when: the empty line behind an event has come.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an event is longer than `max_length` characters (FramingError).
-        Marks: behind the event that ends the bytes before them.
-        """
+    def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> Flow[In, ServerSentEvent, Mat]: ...
     @overload
     @staticmethod
     def parse_server_sent_events(max_length: int = LONGEST_EVENT) -> Flow[Element, ServerSentEvent, NotUsed]: ...
     @overload
-    def format_server_sent_events(self) -> Flow[In, bytes, Mat]:
-        """Write each element in the form `text/event-stream`: a ServerSentEvent, or a text, which is the data of a message.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is neither, or its event or id holds a line end.
-        """
+    def format_server_sent_events(self) -> Flow[In, bytes, Mat]: ...
     @overload
     @staticmethod
     def format_server_sent_events() -> Flow[Element, bytes, NotUsed]: ...
     @overload
-    def to_arrow(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Flow[In, Any, Mat]:
-        """Make a `pyarrow.Table` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is a `pyarrow.Schema`; without one each table has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the table that has the rows before them.
-        """
+    def to_arrow(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def to_arrow(
         rows: int = 10000, within: Duration | None = None, schema: Any = None
     ) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def to_pandas(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Flow[In, Any, Mat]:
-        """Make a `pandas.DataFrame` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is what `DataFrame.astype` takes; without one each frame has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
-        """
+    def to_pandas(
+        self, rows: int = 10000, within: Duration | None = None, schema: Any = None
+    ) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def to_pandas(
         rows: int = 10000, within: Duration | None = None, schema: Any = None
     ) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def to_polars(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> Flow[In, Any, Mat]:
-        """Make a `polars.DataFrame` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is a schema of polars; without one each frame has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
-        """
+    def to_polars(
+        self, rows: int = 10000, within: Duration | None = None, schema: Any = None
+    ) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def to_polars(
         rows: int = 10000, within: Duration | None = None, schema: Any = None
     ) -> Flow[Element, Any, NotUsed]: ...
     @overload
-    def rows(self) -> Flow[In, dict[str, Any], Mat]:
-        """Emit the rows of tables (pyarrow's Table and RecordBatch, DataFrames of pandas and polars) as dicts.
-
-        Emits when: the current table has a row.      Backpressures when: downstream does, or the current table has more rows.
-        Completes when: upstream completes and the last row has been emitted.   Cancels when: downstream cancels.
-        Fails when: an element is no such table.
-        Marks: when the rows of the tables before them have been emitted.
-        """
+    def rows(self) -> Flow[In, dict[str, Any], Mat]: ...
     @overload
     @staticmethod
     def rows() -> Flow[Element, dict[str, Any], NotUsed]: ...
@@ -3751,18 +1666,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         holds: bool | None = None,
         max_buffer: int = 100000,
         overflow: str = "fail",
-    ) -> Flow[In, Any, Mat]:
-        """Run elements through RxPY operators (`reactivex.operators`), as one stage with back-pressure.
-
-        Emits when: the operators emit, or earlier results wait.
-        Backpressures when: downstream does, or results wait.   Completes when: the operators complete and no results wait.
-        Cancels when: downstream cancels, or the operators complete early (take).
-
-        One element may have many results at once. When more than `max_buffer` wait, the stream fails, or some are dropped with
-        `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. Marks pass operators that
-        hold nothing, and wait for what debounce, sample, delay, buffers, flat_map, switch_latest and their like hold. `holds=False` declares
-        that other operators hold no elements, so that marks pass at once.
-        """
+    ) -> Flow[In, Any, Mat]: ...
     @overload
     @staticmethod
     def rx(
@@ -3771,22 +1675,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def group_by_key(
         self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
-        """Aggregate Records by their key, in windows or without; records whose key is None are dropped and counted.
-
-        The state is in memory. Behind a Kafka source a changelog topic keeps it, too: written in the transaction of the run's
-        transactional sink if there is one (exactly once), else acknowledged before the source's positions are committed (at least
-        once). `changelog=False`: a restart loses the state.
-
-        When several topics are read, the rows of partitions with the same number are processed in the order of their timestamps. The
-        stage waits for a topic without ready rows until rows come or the broker reports the end of the partition, and then for
-        `max_task_idle` longer. None: the stage does not wait.
-
-        Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
-        Completes when: upstream completes and all results have been emitted; the end of an input releases its held results.
-        Cancels when: downstream cancels.
-        Supervision: resume and restart drop the row whose function raised; the windows keep their state.
-        """
+    ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]: ...
     @overload
     @staticmethod
     def group_by_key(
@@ -3795,14 +1684,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def key_by(
         self, fn: Callable[[Out], Any], *, changelog: bool = True
-    ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]:
-        """Aggregate Records by a new key, `fn(record)`; a record whose new key is None is dropped and counted.
-
-        Behind a Kafka source the rows pass through a topic, "<group>-<name>-repartition", which is created with as many partitions as
-        the input, so that all rows of a new key are in one partition; the graph's picture shows the topic.
-        Fails when: the rows come from several partitions but not from a Kafka source, because a new key could be in several.
-        Otherwise as group_by_key.
-        """
+    ) -> GroupedRecords[Flow[In, Record, Mat], Flow[In, WindowedRecord, Mat]]: ...
     @overload
     @staticmethod
     def key_by(
@@ -3811,12 +1693,7 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     @overload
     def to_table(
         self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> Table[Flow[In, Record, Mat]]:
-        """Take each Record as the latest value of its key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
-
-        Emits when: an update is due.   Backpressures when: downstream does.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        """
+    ) -> Table[Flow[In, Record, Mat]]: ...
     @overload
     @staticmethod
     def to_table(
@@ -3824,142 +1701,40 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
     ) -> Table[Flow[Element, Record, NotUsed]]: ...
     def with_context(
         self, collapse: Callable[[T, K], In], extract: Callable[[Out], U]
-    ) -> FlowWithContext[T, K, Out, U, Mat]:
-        """Return this flow for elements with contexts: the flow takes `collapse(element, context)`, and the context of a result is
-        `extract(result)`.
-        """
+    ) -> FlowWithContext[T, K, Out, U, Mat]: ...
 
 class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     @overload
-    def __rshift__(self, other: Flow[Out, U, Any] | Stage[Any, U]) -> SubFlow[U, Mat]:
-        """`part >> flow` is `via`, `part >> sink` is `to`; beside a port of a GraphDSL it wires."""
+    def __rshift__(self, other: Flow[Out, U, Any] | Stage[Any, U]) -> SubFlow[U, Mat]: ...
     @overload
     def __rshift__(self, other: Sink[Out, Any]) -> Any: ...
     @overload
     def __rshift__(self, other: Wirable | GraphStage) -> Any: ...
-    def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> SubFlow[U, Mat]:
-        """Append a flow, or a stage of your own; keep this part's materialized value."""
-    def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[U, M3]:
-        """As `via`; the materialized value is `combine(this part's, the flow's)`, for example Keep.both."""
-    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> SubFlow[Out, Mat]:
-        """Run the following stages in another actor.
-
-        `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them.
-
-        `process=True` runs the stages up to the next boundary in a worker process, on a core of its own. Sinks, junctions and stages
-        with a materialized value stay in this process. Elements must be of the codec's types, or NumPy or Arrow arrays. When the process
-        dies, another continues behind the last mark if the run reads marks; otherwise the stream fails with WorkerDied.
-        """
-    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> SubFlow[Out, M2]:
-        """Return this part with `fn(materialized value)` as its materialized value."""
-    def map(self, fn: Callable[[Out], U]) -> SubFlow[U, Mat]:
-        """Apply `fn` to each element.
-
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def filter(self, predicate: Callable[[Out], Any] | None) -> SubFlow[Out, Mat]:
-        """Pass the elements for which `predicate` is true; with None, those that are true themselves.
-
-        Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def filter_not(self, predicate: Callable[[Out], Any] | None) -> SubFlow[Out, Mat]:
-        """Pass the elements for which `predicate` is false; with None, those that are false themselves.
-
-        Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
+    def via(self, flow: Flow[Out, U, Any] | Stage[Any, U]) -> SubFlow[U, Mat]: ...
+    def via_mat(self, flow: Flow[Out, U, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[U, M3]: ...
+    def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> SubFlow[Out, Mat]: ...
+    def map_materialized_value(self, fn: Callable[[Mat], M2]) -> SubFlow[Out, M2]: ...
+    def map(self, fn: Callable[[Out], U]) -> SubFlow[U, Mat]: ...
+    def filter(self, predicate: Callable[[Out], Any] | None) -> SubFlow[Out, Mat]: ...
+    def filter_not(self, predicate: Callable[[Out], Any] | None) -> SubFlow[Out, Mat]: ...
     def collect(
         self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
-    ) -> SubFlow[U, Mat]:
-        """Apply a partial function: where it returns None the element is left out.
-
-        `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
-        included.
-
-        Emits when: `fn` has returned a result.       Backpressures when: downstream does, for passed elements.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def collect_type(self, kind: type[U] | tuple[type, ...]) -> SubFlow[U, Mat]:
-        """Pass the elements of a type.
-
-        Emits when: the element is an instance of `kind`.   Backpressures when: downstream does.
-        Completes when: upstream completes.                 Cancels when: downstream cancels.
-        """
-    def collect_first(self, fn: Callable[[Out], U | None]) -> SubFlow[U, Mat]:
-        """Apply a partial function; emit its first result that is not None, then complete.
-
-        Emits when: `fn` gives a result.              Backpressures when: downstream does.
-        Completes when: it has emitted, or upstream completes.   Cancels when: it has emitted, or downstream cancels.
-        """
-    def collect_while(self, fn: Callable[[Out], U | None]) -> SubFlow[U, Mat]:
-        """Apply a partial function until it returns None, then complete.
-
-        Emits when: `fn` gives a result.              Backpressures when: downstream does.
-        Completes when: `fn` returns None, or upstream completes.   Cancels when: `fn` returns None, or downstream cancels.
-        """
-    def flatten_optional(self) -> SubFlow[Any, Mat]:
-        """Leave out the elements that are None.
-
-        Emits when: the element is not None.          Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> SubFlow[U, Mat]:
-        """Turn each element into an iterable and emit its results, one iterable after the other.
-
-        Iterators are read on demand, and one result ahead, so they may be endless.
-        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, and the rest of its iterable.
-        Marks: when the current iterable has ended.
-        """
-    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> SubFlow[U, Mat]:
-        """Call `fn` with whole chunks, for numpy, Arrow, polars and others: `fn(list of elements)` returns any iterable of results.
-
-        Demand and timing decide where chunks are cut, so results must not depend on it. `grouped` makes lists of one length.
-        Emits when: `fn` has returned results.        Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the chunk.
-        Marks: behind the results of the chunk before them.
-        """
-    def zip_with_index(self) -> SubFlow[tuple[Out, int], Mat]:
-        """Pair each element with its number, from 0: (element, number).
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[U, Mat]: ...
+    def collect_type(self, kind: type[U] | tuple[type, ...]) -> SubFlow[U, Mat]: ...
+    def collect_first(self, fn: Callable[[Out], U | None]) -> SubFlow[U, Mat]: ...
+    def collect_while(self, fn: Callable[[Out], U | None]) -> SubFlow[U, Mat]: ...
+    def flatten_optional(self) -> SubFlow[Any, Mat]: ...
+    def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> SubFlow[U, Mat]: ...
+    def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> SubFlow[U, Mat]: ...
+    def zip_with_index(self) -> SubFlow[tuple[Out, int], Mat]: ...
     @overload
-    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> SubFlow[Out | U, Mat]:
-        """Put `separator` between elements, `start` before the first and `end` behind the last; an empty stream gets `start` and
-        `end`, too. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
-
-        Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
-        Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
-        Marks: held while an element waits behind its separator.
-        """
+    def intersperse(self, separator: U, *, start: U = NOT_GIVEN, end: U = NOT_GIVEN) -> SubFlow[Out | U, Mat]: ...
     @overload
     def intersperse(self, start: U, separator: U, end: U, /) -> SubFlow[Out | U, Mat]: ...
     @overload
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
-    ) -> SubFlow[U, Mat]:
-        """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
-
-        A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
-        made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
-        like any other.
-        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once, without waiting for older calls.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of calls.
-        """
+    ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
@@ -3971,14 +1746,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     @overload
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
-    ) -> SubFlow[U, Mat]:
-        """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
-
-        Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: when all elements before them have left.
-        """
+    ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
@@ -3996,16 +1764,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> SubFlow[U, Mat]:
-        """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
-
-        Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
-        Emits when: the oldest call has ended.
-        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: in the queue of calls.
-        """
+    ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned(
         self,
@@ -4028,19 +1787,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
     ) -> SubFlow[U, Mat]: ...
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
-    ) -> SubFlow[U, Mat]:
-        """Call `fn` with each element in one of several worker processes; emit the results in the elements' order.
-
-        For functions that compute for a while in Python: about 50 µs and more. `processes`: by default the number of cores that this process may
-        use. With `ordered=False` results are emitted as they come. Elements and results must be of the types that can cross a process boundary, and
-        `fn` goes by import name or with cloudpickle (docs/cores.md). Elements travel in tasks of about 5 ms.
-        Emits when: the oldest task has ended.        Backpressures when: each process has two tasks, or results wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, after the results before it; a process dies and the run reads no marks (WorkerDied). In a run that reads
-        marks another process repeats the task.
-        Supervision: resume and restart drop the element; the decider is called in the worker process.
-        Marks: in the queue of tasks.
-        """
+    ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
         self,
@@ -4050,16 +1797,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> SubFlow[U, Mat]:
-        """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
-
-        The results of one key come in their order if `per_partition` is 1.
-        Emits when: a call has ended.
-        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-        Marks: when all elements before them have left.
-        """
+    ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
         self,
@@ -4081,444 +1819,92 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
-    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> SubFlow[Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
-        with a `timeout` of 5 s. Akka's order of arguments, `ask(parallelism, actor, timeout)`, works as well.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-        """
+    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> SubFlow[Any, Mat]: ...
     @overload
     def ask(self, parallelism: int, actor: ActorAddress, timeout: Timeout = "5s", /) -> SubFlow[Any, Mat]: ...
-    def ask_with_status(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> SubFlow[Any, Mat]:
-        """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is no StatusReply; the actor has stopped.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-        """
-    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> SubFlow[U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by the asynchronous `fn(value, element)`.
-
-        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
-        Each run starts with a copy of `zero`.
-        Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
-        Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        Marks: in the queue of calls.
-        """
-    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> SubFlow[U, Mat]:
-        """Combine all elements by the asynchronous `fn(value, element)`, beginning with `zero`; emit the result at the end.
-
-        Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
-        Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
-    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> SubFlow[Out, Mat]:
-        """Turn a failure into another one: `fn(error)` returns the error to fail with.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> SubFlow[Out | U, Mat]:
-        """Emit one last element instead of failing: `fn(error)` returns it.
-
-        Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
-        Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
-        """
-    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> SubFlow[Out | U, Mat]:
-        """Continue with another source instead of failing: `fn(error)` returns it. A failure of that source is handled the same way.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        """
+    def ask_with_status(
+        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
+    ) -> SubFlow[Any, Mat]: ...
+    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> SubFlow[U, Mat]: ...
+    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> SubFlow[U, Mat]: ...
+    def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> SubFlow[Out, Mat]: ...
+    def recover(self, fn: Callable[[Any], U], on: On = Exception) -> SubFlow[Out | U, Mat]: ...
+    def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> SubFlow[Out | U, Mat]: ...
     def recover_with_retries(
         self, attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
-    ) -> SubFlow[Out | U, Mat]:
-        """As `recover_with`, at most `attempts` times (-1: without a limit); then the failure passes.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        Fails when: upstream and the replacing sources have failed more than `attempts` times, with the last failure.
-        """
-    def on_error_complete(self, on: On = Exception) -> SubFlow[Out, Mat]:
-        """Complete instead of failing.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes or fails.  Cancels when: downstream cancels.
-        """
-    def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> SubFlow[Out | U, Mat]:
-        """As `recover_with`; the name that Reactive Streams libraries use.
-
-        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[Out | U, Mat]: ...
+    def on_error_complete(self, on: On = Exception) -> SubFlow[Out, Mat]: ...
+    def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> SubFlow[Out | U, Mat]: ...
     def on_error_continue(
         self, fn: Callable[[BaseException], object] | None = None, on: On = Exception
-    ) -> SubFlow[Out, Mat]:
-        """Drop the elements for which a stage before this fails, and call `fn(error)` for each; other failures stop the stream.
-
-        The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
-        """
+    ) -> SubFlow[Out, Mat]: ...
     def retry(
         self,
         attempts: int,
         backoff: Duration | RestartSettings,
         on: On = Exception,
         dead_letters: Sink[FailedElement, Any] | None = None,
-    ) -> SubFlow[Out, NotUsed]:
-        """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
-
-        `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are
-        tried again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last
-        attempt has failed, such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside
-        the flow, and a failed attempt emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
-        Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
-        Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
-        Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
-        """
-    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
-
-        Each run starts with a copy of `zero`.
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        """
-    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]:
-        """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
-
-        Each run starts with a copy of `zero`.
-        Emits when: upstream completes.               Backpressures when: downstream does.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
-    def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]:
-        """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; emit the result.
-
-        Each run starts with a copy of `zero`. The value for which the predicate is false is the result.
-        Emits when: the predicate is false, or upstream completes.   Backpressures when: downstream does.
-        Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
-        """
-    def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> SubFlow[Any, Mat]:
-        """Emit the first element, then for each element the value so far combined with it by `fn(value, element)`.
-
-        As `itertools.accumulate`: a scan without a zero. The default adds.
-        Emits when: `fn` has returned.                Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: at once, exactly.
-        """
-    def reduce(self, fn: Callable[[Any, Out], Any]) -> SubFlow[Out, Mat]:
-        """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
-
-        Emits when: upstream completes.               Backpressures when: downstream does.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: there was no element, with NoSuchElement.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result.
-        """
+    ) -> SubFlow[Out, NotUsed]: ...
+    def scan(self, zero: U, fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]: ...
+    def fold(self, zero: U, fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]: ...
+    def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> SubFlow[U, Mat]: ...
+    def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> SubFlow[Any, Mat]: ...
+    def reduce(self, fn: Callable[[Any, Out], Any]) -> SubFlow[Out, Mat]: ...
     def stateful_map(
         self,
         create: Callable[[], S],
         fn: Callable[[S, Out], tuple[S, U]],
         on_complete: Callable[[S], U | None] | None = None,
-    ) -> SubFlow[U, Mat]:
-        """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
-
-        `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
-        ends; what it returns is emitted last, unless it is None or downstream has cancelled.
-        Emits when: `fn` has returned, and once at the end if `on_complete` returns a result.
-        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-        Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the state, emits the result of that, and makes a new state.
-        Fails when: upstream or a function fails, after the result of `on_complete`.
-        """
+    ) -> SubFlow[U, Mat]: ...
     def map_with_resource(
         self, open: Callable[[], S], fn: Callable[[S, Out], U], close: Callable[[S], U | None] | None = None
-    ) -> SubFlow[U, Mat]:
-        """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
-
-        `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
-        Emits when: `fn` has returned, and once at the end if `close` gives something.
-        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-        Cancels when: downstream cancels.
-        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
-        Fails when: upstream or a function fails, behind what `close` gives.
-        """
-    def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> SubFlow[U, Mat]:
-        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
-
-        Iterators are read on demand, and one result ahead, so they may be endless.
-        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
-        Marks: when the current iterable has ended.
-        """
-    def pairwise(self) -> SubFlow[tuple[Out, Out], Mat]:
-        """Emit each element together with the one before it, as `itertools.pairwise`.
-
-        Emits when: an element arrives, from the second on.   Backpressures when: downstream does.
-        Completes when: upstream completes.                   Cancels when: downstream cancels.
-        """
-    def grouped(self, n: int) -> SubFlow[list[Out], Mat]:
-        """Collect elements into lists of `n`; the last one may be shorter.
-
-        Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
-        """
-    def grouped_within(self, n: int, span: Duration) -> SubFlow[list[Out], Mat]:
-        """Collect elements into lists: of `n`, or of the elements that came within `span`, whichever is first; never an empty list.
-
-        A number as `span` is ms. Spans are counted from the last full list, or from the start.
-        Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
-        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> SubFlow[U, Mat]: ...
+    def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> SubFlow[U, Mat]: ...
+    def pairwise(self) -> SubFlow[tuple[Out, Out], Mat]: ...
+    def grouped(self, n: int) -> SubFlow[list[Out], Mat]: ...
+    def grouped_within(self, n: int, span: Duration) -> SubFlow[list[Out], Mat]: ...
     def grouped_weighted_within(
         self, max_weight: float, span: Duration, cost: Callable[[Out], float], max_number: int | None = None
-    ) -> SubFlow[list[Out], Mat]:
-        """Collect elements into lists that weigh at most `max_weight`, have at most `max_number` elements, and whose elements came within
-        `span` (ms, a timedelta or a text) of the first; a heavier element is a list of its own. Never an empty list.
-
-        Emits when: a list has its weight or number, the next element would make it too heavy, or its time is over.
-        Backpressures when: downstream does and a list is full.
-        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> SubFlow[list[Out], Mat]: ...
     def aggregate_with_boundary(
         self,
         allocate: Callable[[], S],
         aggregate: Callable[[S, Out], tuple[S, bool]],
         harvest: Callable[[S], U],
         emit_on_timer: tuple[Callable[[S], Any], Duration] | None = None,
-    ) -> SubFlow[U, Mat]:
-        """Combine elements until `aggregate` says that the result is complete.
-
-        `allocate()` makes a new aggregate; `aggregate(it, element)` returns (the new one, whether it is complete); `harvest(it)` returns the
-        result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (ms,
-        a timedelta or a text), too.
-        Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
-        Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which a function raised, restart also the aggregate.
-        Marks: behind the result that has the elements before them.
-        """
+    ) -> SubFlow[U, Mat]: ...
     def quantiles(
         self, ranks: Iterable[float], *, value: Callable[[Out], float] | None = None, k: int = 200
-    ) -> SubFlow[dict[float, float], Mat]:
-        """Emit, at the end, the numbers at some ranks: `quantiles([0.5, 0.99])` gives `{0.5: the median, 0.99: …}`; {} without elements.
-
-        The number of an element is the element, or `value(element)`. Numbers are kept in a KLL sketch of a few kilobytes, whose rank error
-        is about 1.7 % at `k=200`; a larger `k` is more exact, and up to some hundred elements the result is exact. In
-        `group_by` each substream has its own. Needs the extra `streamactors[sketches]`.
-        Emits when: upstream completes.               Backpressures when: never.
-        Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: behind the result.
-        """
-    def sliding(self, n: int, step: int = 1) -> SubFlow[list[Out], Mat]:
-        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
-
-        At the end a shorter list is emitted if it has elements that no other list has. With a step above `n`, elements between
-        the lists are dropped.
-        Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the last list that has elements from before them.
-        """
-    def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> SubFlow[list[Out], Mat]:
-        """Collect elements into lists that weigh at least `min_weight`; the last one may be lighter.
-
-        Emits when: the weight of the collected elements reaches `min_weight`, or upstream completes with some left.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
-    def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> SubFlow[list[Out], Mat]:
-        """Collect elements next to each other that have the same key into lists.
-
-        Emits when: an element with another key comes, or upstream completes.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
+    ) -> SubFlow[dict[float, float], Mat]: ...
+    def sliding(self, n: int, step: int = 1) -> SubFlow[list[Out], Mat]: ...
+    def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> SubFlow[list[Out], Mat]: ...
+    def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> SubFlow[list[Out], Mat]: ...
     def grouped_adjacent_by_weighted(
         self, key: Callable[[Out], Any], max_weight: float, cost: Callable[[Out], float]
-    ) -> SubFlow[list[Out], Mat]:
-        """As `grouped_adjacent_by`, with lists that weigh at most `max_weight`; a heavier element is a list of its own.
-
-        Emits when: an element has another key or would make the list too heavy, or upstream completes.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.
-        Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
-        """
-    def take(self, n: int) -> SubFlow[Out, Mat]:
-        """Pass the first `n` elements, then complete; with 0 complete at once.
-
-        Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
-        Completes when: `n` elements have passed, or upstream completes.
-        Cancels when: `n` elements have passed, or downstream cancels.
-        Marks: the mark right behind the last element taken passes.
-        """
-    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> SubFlow[Out, Mat]:
-        """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
-
-        Emits when: the predicate is true.            Backpressures when: downstream does.
-        Completes when: the predicate was false, or upstream completes.
-        Cancels when: the predicate was false, or downstream cancels.
-        Supervision: resume and restart drop the element.
-        Marks: none passes behind the element for which the predicate was false, unless that element was passed on.
-        """
-    def take_until(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """Pass elements up to and including the first for which `predicate` is true, then complete.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: the predicate was true, or upstream completes.
-        Cancels when: the predicate was true, or downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def take_within(self, span: Duration) -> SubFlow[Out, Mat]:
-        """Pass the elements that come within `span` (ms, a timedelta or a text) of the start, then complete.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
-        """
-    def drop(self, n: int) -> SubFlow[Out, Mat]:
-        """Drop the first `n` elements, pass the rest; with 0 pass all.
-
-        Emits when: `n` elements have been dropped and another arrives.
-        Backpressures when: `n` are dropped and downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def drop_while(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
-
-        Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element.
-        """
-    def drop_within(self, span: Duration) -> SubFlow[Out, Mat]:
-        """Drop the elements that come within `span` (ms, a timedelta or a text) of the start, pass the rest.
-
-        Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> SubFlow[Out, Mat]:
-        """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
-
-        Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also forgets the last one.
-        """
-    def distinct(self, capacity: int = 100000, key: Callable[[Out], Any] | None = None) -> SubFlow[Out, Mat]:
-        """Drop elements whose key is among the `capacity` keys seen last; the key is the element, or `key(element)`.
-
-        A key counts as seen again with each element, so a key that keeps coming is never forgotten.
-        Emits when: the key is not known.             Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: `key` raises, or a key cannot be hashed.   Supervision: resume drops the element, restart also forgets the keys.
-        """
-    def limit(self, n: int) -> SubFlow[Out, Mat]:
-        """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
-
-        Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
-        Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
-        Fails when: element n + 1 arrives, with StreamLimitReached.
-        """
-    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> SubFlow[Out, Mat]:
-        """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
-
-        Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
-        Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also sets the count to 0.
-        Fails when: the total cost exceeds n, with StreamLimitReached.
-        """
-    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> SubFlow[Out, Mat]:
-        """Keep up to `n` elements for downstream. The strategy decides what happens when `n` are kept and upstream has another:
-
-        "backpressure": upstream waits. "drop_head": the oldest element kept is dropped. "drop_tail": the youngest element kept is
-        dropped. "drop_buffer": all elements kept are dropped. "drop_new": the new element is dropped. "fail": the stream fails
-        with BufferOverflow.
-        Emits when: downstream asks and an element is kept or comes.
-        Backpressures when: `n` are kept ("backpressure"), else never.
-        Completes when: upstream completes and every element kept has been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the elements kept are dropped.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
-    def detach(self) -> SubFlow[Out, Mat]:
-        """Let upstream be one element ahead of downstream. Cycles need it, because it asks for an element before downstream does.
-
-        Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
-        Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
-        Marks: in the queue.
-        """
-    def conflate(self, aggregate: Callable[[Out, Out], U]) -> SubFlow[Out | U, Mat]:
-        """Combine elements while downstream has no demand, any number of them: `aggregate(result, element)`.
-
-        Emits when: downstream asks and there is an element.   Backpressures when: never, except while the function runs.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
-    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> SubFlow[U, Mat]:
-        """As `conflate`, with results of another type: `seed(element)` begins a result, `aggregate(result, element)` adds to it.
-
-        Emits when: downstream asks and there is a result.   Backpressures when: never, except while a function runs.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
-    def batch(self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> SubFlow[U, Mat]:
-        """Combine up to `max_elements` elements while downstream has no demand: `seed(element)`, then `aggregate(result, element)`.
-
-        Emits when: downstream asks and there is a result.
-        Backpressures when: downstream does and the result has `max_elements`.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
+    ) -> SubFlow[list[Out], Mat]: ...
+    def take(self, n: int) -> SubFlow[Out, Mat]: ...
+    def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> SubFlow[Out, Mat]: ...
+    def take_until(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
+    def take_within(self, span: Duration) -> SubFlow[Out, Mat]: ...
+    def drop(self, n: int) -> SubFlow[Out, Mat]: ...
+    def drop_while(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
+    def drop_within(self, span: Duration) -> SubFlow[Out, Mat]: ...
+    def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> SubFlow[Out, Mat]: ...
+    def distinct(self, capacity: int = 100000, key: Callable[[Out], Any] | None = None) -> SubFlow[Out, Mat]: ...
+    def limit(self, n: int) -> SubFlow[Out, Mat]: ...
+    def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> SubFlow[Out, Mat]: ...
+    def buffer(self, n: int, strategy: str = BACKPRESSURE) -> SubFlow[Out, Mat]: ...
+    def detach(self) -> SubFlow[Out, Mat]: ...
+    def conflate(self, aggregate: Callable[[Out, Out], U]) -> SubFlow[Out | U, Mat]: ...
+    def conflate_with_seed(self, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]) -> SubFlow[U, Mat]: ...
+    def batch(
+        self, max_elements: int, seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
+    ) -> SubFlow[U, Mat]: ...
     def batch_weighted(
         self, max_weight: int, cost: Callable[[Out], int], seed: Callable[[Out], U], aggregate: Callable[[U, Out], U]
-    ) -> SubFlow[U, Mat]:
-        """As `batch`, with a limit on the sum of the elements' costs: `max_weight`. A single element may cost more.
-
-        Emits when: downstream asks and there is a result.
-        Backpressures when: downstream does and the next element is too heavy.
-        Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-        Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
-        """
-    def expand(self, fn: Callable[[Out], Iterable[U]]) -> SubFlow[U, Mat]:
-        """Turn each element into an iterator; emit its first result, and further results while upstream is silent and downstream
-        asks.
-
-        Emits when: downstream asks and the iterator of the last element has a result.   Backpressures when: downstream does.
-        Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, or the rest of its iterator.
-        Marks: when the next element has come, or the iterator has ended.
-        """
-    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> SubFlow[Out | U, Mat]:
-        """Emit each element; while upstream is silent and downstream asks, emit the results of `fn(last element)`.
-
-        `initial` is used as an element before the first.
-        Emits when: downstream asks, and there is an element or a result of `fn`.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop the element, or the rest of its results.
-        Marks: when the next element has come, or the results of `fn` have ended.
-        """
+    ) -> SubFlow[U, Mat]: ...
+    def expand(self, fn: Callable[[Out], Iterable[U]]) -> SubFlow[U, Mat]: ...
+    def extrapolate(self, fn: Callable[[Out], Iterable[U]], initial: U = NOT_GIVEN) -> SubFlow[Out | U, Mat]: ...
     def throttle(
         self,
         n: int,
@@ -4526,412 +1912,103 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         burst: int | None = None,
         cost: Callable[[Out], float] | str | None = None,
         mode: str = "shaping",
-    ) -> SubFlow[Out, Mat]:
-        """Pass `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
-
-        A token bucket that begins full. `burst` None: the tokens of 100 ms, at least 1; 0: the first element waits, too.
-        `cost(element)` returns the tokens that an element takes. Mode "shaping" delays elements that come too early,
-        "enforcing" fails with RateExceeded.
-        Emits when: upstream does and there are tokens.   Backpressures when: downstream does, or tokens are missing (shaping).
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop an element for which `cost` raised.
-        Fails when: an element comes and tokens are missing (enforcing), with RateExceeded.
-        """
-    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> SubFlow[Out, Mat]:
-        """Emit each element `delay` (ms, a timedelta or a text) after it came. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-
-        Emits when: an element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-        Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the waiting elements are dropped.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
+    ) -> SubFlow[Out, Mat]: ...
+    def delay(self, delay: Duration, buffer: int = 1024, strategy: str = BACKPRESSURE) -> SubFlow[Out, Mat]: ...
     def delay_with(
         self, make: Callable[[], Callable[[Out], Duration]], buffer: int = 1024, strategy: str = BACKPRESSURE
-    ) -> SubFlow[Out, Mat]:
-        """Emit each element after a delay of its own: `make()` is called once per run and returns `delay_of(element)`: ms, a timedelta
-        or a text.
-
-        The order is kept: an element waits for those before it. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-        Emits when: the oldest element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-        Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-        Fails when: upstream fails, at once: the waiting elements are dropped; `delay_of` raises or returns no duration.
-        Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-        """
-    def sample(self, interval: Duration) -> SubFlow[Out, Mat]:
-        """Emit the latest element at each interval (ms, a timedelta or a text), if one has come since the last.
-
-        Emits when: an interval is over, an element has come in it, and there is demand.   Backpressures when: never.
-        Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
-        """
-    def debounce(self, span: Duration) -> SubFlow[Out, Mat]:
-        """Emit an element when no other has followed within `span` (ms, a timedelta or a text).
-
-        Emits when: `span` has passed since the latest element, and there is demand.   Backpressures when: never.
-        Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
-        """
-    def initial_delay(self, delay: Duration) -> SubFlow[Out, Mat]:
-        """Ask upstream for the first element only after `delay` (ms, a timedelta or a text).
-
-        Emits when: upstream does, once the delay is over.   Backpressures when: downstream does, or the delay is not over.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
-    def initial_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]:
-        """Fail with StreamTimeout unless the first element comes within `timeout` (seconds, a timedelta or a text such as "5s") of
-        the start.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time is over before the first element.
-        """
-    def completion_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]:
-        """Fail with StreamTimeout unless the stream completes within `timeout` (seconds, a timedelta or a text such as "5s") of the
-        start.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time is over before the stream has completed.
-        """
-    def idle_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]:
-        """Fail with StreamTimeout when no element passes for `timeout` (seconds, a timedelta or a text such as "5s").
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time between two elements, or from the start to the first, exceeds the time-out.
-        """
-    def backpressure_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]:
-        """Fail with StreamTimeout when downstream asks for nothing for `timeout` (seconds, a timedelta or a text such as "5s").
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the time between an element and the demand for more, or from the start to the first demand, exceeds the time-out.
-        """
-    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> SubFlow[Out | U, Mat]:
-        """Emit `inject()` whenever upstream has been silent for `max_idle` (ms, a timedelta or a text) and downstream asks.
-
-        Emits when: upstream does, or has been silent for that long.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[Out, Mat]: ...
+    def sample(self, interval: Duration) -> SubFlow[Out, Mat]: ...
+    def debounce(self, span: Duration) -> SubFlow[Out, Mat]: ...
+    def initial_delay(self, delay: Duration) -> SubFlow[Out, Mat]: ...
+    def initial_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]: ...
+    def completion_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]: ...
+    def idle_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]: ...
+    def backpressure_timeout(self, timeout: Timeout) -> SubFlow[Out, Mat]: ...
+    def keep_alive(self, max_idle: Duration, inject: Callable[[], U]) -> SubFlow[Out | U, Mat]: ...
     def log(
         self, name: str, extract: Callable[[Out], Any] | None = None, level: int = DEBUG, logger: Logger | None = None
-    ) -> SubFlow[Out, Mat]:
-        """Log elements, completion and cancellation at `level`, a failure at ERROR.
-
-        `extract(element)` returns the text to log for an element, by default the element itself is logged. The default logger is
-        "streamactors.stream".
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Supervision: resume and restart drop an element for which `extract` raised.
-        """
+    ) -> SubFlow[Out, Mat]: ...
     @overload
-    def watch_termination(self) -> SubFlow[Out, StreamFuture[None]]:
-        """Pass every element on; materialize a future that ends when the stream ends at this place.
-
-        The future's result is None when upstream completed or downstream cancelled; the future fails when either failed. The
-        materialized value is the future, or `combine(this part's, the future)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def watch_termination(self) -> SubFlow[Out, StreamFuture[None]]: ...
     @overload
     def watch_termination(self, combine: Callable[[Mat, StreamFuture[None]], M3]) -> SubFlow[Out, M3]: ...
     @overload
-    def monitor(self) -> SubFlow[Out, FlowMonitor]:
-        """Pass every element on; materialize a FlowMonitor that knows the last element, how many have passed, and how the stream has ended.
-
-        The materialized value is the monitor, or `combine(this part's, the monitor)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def monitor(self) -> SubFlow[Out, FlowMonitor]: ...
     @overload
     def monitor(self, combine: Callable[[Mat, FlowMonitor], M3]) -> SubFlow[Out, M3]: ...
     @overload
-    def meter(self, window: Duration = "10s") -> SubFlow[Out, RateMeter]:
-        """Pass every element on; materialize a RateMeter, which counts them and knows their rate over the last `window`.
-
-        The materialized value is the meter, or `combine(this part's, the meter)`, for example Keep.both.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        """
+    def meter(self, window: Duration = "10s") -> SubFlow[Out, RateMeter]: ...
     @overload
     def meter(self, window: Duration, combine: Callable[[Mat, RateMeter], M3]) -> SubFlow[Out, M3]: ...
-    def watch(self, actor: ActorRef) -> SubFlow[Out, Mat]:
-        """Pass every element on while an actor lives.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: the actor ends, or has ended before (ActorError).
-        """
-    def do_on_first(self, fn: Callable[[Out], object]) -> SubFlow[Out, Mat]:
-        """Pass every element; call `fn` with the first one before it is passed.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: `fn` raises.
-        """
-    def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> SubFlow[Out, Mat]:
-        """Pass every element; call `fn(cause, was_normal)` when downstream cancels.
-
-        `was_normal` is False when downstream failed, and `cause` is then its error.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels, after `fn`.
-        """
-    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> SubFlow[Out | U, Mat]:
-        """Merge with other sources; elements leave in the order in which they come, and the sources take turns.
-
-        Emits when: an input has an element.          Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    def watch(self, actor: ActorRef) -> SubFlow[Out, Mat]: ...
+    def do_on_first(self, fn: Callable[[Out], object]) -> SubFlow[Out, Mat]: ...
+    def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> SubFlow[Out, Mat]: ...
+    def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> SubFlow[Out | U, Mat]: ...
     def merge_mat(
         self, other: Source[U, M2], combine: Callable[[Mat, M2], M3], eager_complete: bool = False
-    ) -> SubFlow[Out | U, M3]:
-        """As `merge` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: an input has an element.          Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[Out | U, M3]: ...
     def merge_preferred(
         self, other: Source[U, Any], prefer_other: bool = False, eager_complete: bool = False
-    ) -> SubFlow[Out | U, Mat]:
-        """Merge with another source; while the preferred one (this, or the other) has elements, the other waits.
-
-        Emits when: an input has an element; the preferred one first.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any).      Cancels when: downstream cancels.
-        """
-    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> SubFlow[Out | U, Mat]:
-        """As `merge`, with the other sources in one iterable."""
-    def merge_sorted(self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None) -> SubFlow[Out | U, Mat]:
-        """Merge with other sources into one sorted stream; every input must be sorted by the same `key`.
-
-        Emits when: every open input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.           Cancels when: downstream cancels.
-        """
-    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> SubFlow[Out | U, Mat]:
-        """Merge with other sources in the order of `number(element)`, which is 0, 1, 2, … over all inputs, each once.
-
-        Emits when: an input has the element with the next number.   Backpressures when: downstream does.
-        Completes when: all inputs complete.                         Cancels when: downstream cancels.
-        Fails when: a number comes twice, or every open input has an element and none has the next number.
-        """
+    ) -> SubFlow[Out | U, Mat]: ...
+    def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> SubFlow[Out | U, Mat]: ...
+    def merge_sorted(
+        self, *others: Source[U, Any], key: Callable[[Any], Any] | None = None
+    ) -> SubFlow[Out | U, Mat]: ...
+    def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> SubFlow[Out | U, Mat]: ...
     def merge_prioritized(
         self, *others: Source[U, Any], priorities: Sequence[int], eager_complete: bool = False
-    ) -> SubFlow[Out | U, Mat]:
-        """Merge with other sources; while several have elements, each is taken in proportion to its priority (this stream's first).
-
-        Emits when: an input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-        """
-    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> SubFlow[list[Out | U], Mat]:
-        """Lists of the latest elements, whenever an input has a new one, once all have had one.
-
-        Emits when: an input has an element, and all have had one.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_complete: any).   Cancels when: downstream cancels.
-        """
-    def concat(self, *others: Source[U, Any]) -> SubFlow[Out | U, Mat]:
-        """Emit this stream, then each other source in turn. One element of each may be fetched ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def concat_lazy(self, *others: Source[U, Any]) -> SubFlow[Out | U, Mat]:
-        """As `concat`, without fetching ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def concat_all_lazy(self, *others: Source[U, Any]) -> SubFlow[Out | U, Mat]:
-        """As `concat_lazy`; the name that Akka Streams uses for several sources."""
-    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[Out | U, M3]:
-        """As `concat` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def prepend(self, other: Source[U, Any]) -> SubFlow[Out | U, Mat]:
-        """Emit all of `other` first, then this stream, of which one element may be fetched ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def prepend_lazy(self, other: Source[U, Any]) -> SubFlow[Out | U, Mat]:
-        """As `prepend`, without fetching ahead.
-
-        Emits when: the current input has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete.            Cancels when: downstream cancels.
-        """
-    def or_else(self, other: Source[U, Any]) -> SubFlow[Out | U, Mat]:
-        """Emit this stream; if it completes without an element, `other` instead.
-
-        Emits when: the chosen input has an element.    Backpressures when: downstream does.
-        Completes when: the chosen input completes.     Cancels when: downstream cancels.
-        """
-    def interleave(self, other: Source[U, Any], segment: int = 1, eager_close: bool = False) -> SubFlow[Out | U, Mat]:
-        """Take `segment` elements of each in turn, beginning with this stream; when one has ended, the other's are emitted.
-
-        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[Out | U, Mat]: ...
+    def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> SubFlow[list[Out | U], Mat]: ...
+    def concat(self, *others: Source[U, Any]) -> SubFlow[Out | U, Mat]: ...
+    def concat_lazy(self, *others: Source[U, Any]) -> SubFlow[Out | U, Mat]: ...
+    def concat_all_lazy(self, *others: Source[U, Any]) -> SubFlow[Out | U, Mat]: ...
+    def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[Out | U, M3]: ...
+    def prepend(self, other: Source[U, Any]) -> SubFlow[Out | U, Mat]: ...
+    def prepend_lazy(self, other: Source[U, Any]) -> SubFlow[Out | U, Mat]: ...
+    def or_else(self, other: Source[U, Any]) -> SubFlow[Out | U, Mat]: ...
+    def interleave(
+        self, other: Source[U, Any], segment: int = 1, eager_close: bool = False
+    ) -> SubFlow[Out | U, Mat]: ...
     def interleave_all(
         self, others: Iterable[Source[U, Any]], segment: int = 1, eager_close: bool = False
-    ) -> SubFlow[Out | U, Mat]:
-        """Take `segment` elements of each source in turn, beginning with this stream; a source that has ended loses its turn.
-
-        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[Out | U, Mat]: ...
     @overload
-    def zip(self, other: Source[U, Any], /) -> SubFlow[tuple[Out, U], Mat]:
-        """Pair each element with the next one of each other source, as tuples.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
-        """
+    def zip(self, other: Source[U, Any], /) -> SubFlow[tuple[Out, U], Mat]: ...
     @overload
     def zip(self, second: Source[U, Any], third: Source[V, Any], /) -> SubFlow[tuple[Out, U, V], Mat]: ...
     @overload
     def zip(self, *others: Source[Any, Any]) -> SubFlow[tuple[Any, ...], Mat]: ...
-    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[tuple[Out, U], M3]:
-        """As `zip` with one source; the materialized value is `combine(this part's, the other's)`.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
-        """
-    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> SubFlow[U, Mat]:
-        """Combine each element with the next one of `other` by `fn`.
-
-        Emits when: every input has an element.         Backpressures when: downstream does.
-        Completes when: any input completes, after the result its last element belongs to.   Cancels when: downstream cancels.
-        Supervision: resume and restart drop the elements for which the function raised.
-        """
+    def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[tuple[Out, U], M3]: ...
+    def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> SubFlow[U, Mat]: ...
     def zip_all(
         self, other: Source[U, Any], default: T | None = None, other_default: V | None = None
-    ) -> SubFlow[tuple[Out | T | None, U | V | None], Mat]:
-        """Pair the elements until both streams have ended; a stream that has ended gives its default.
-
-        Emits when: every open input has an element.   Backpressures when: downstream does.
-        Completes when: both inputs complete.          Cancels when: downstream cancels.
-        """
+    ) -> SubFlow[tuple[Out | T | None, U | V | None], Mat]: ...
     @overload
-    def zip_latest(self, other: Source[U, Any], /) -> SubFlow[tuple[Out, U], Mat]:
-        """Tuples of the latest elements, whenever an input has a new one, once all have had one.
-
-        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-        Cancels when: downstream cancels.
-        """
+    def zip_latest(self, other: Source[U, Any], /) -> SubFlow[tuple[Out, U], Mat]: ...
     @overload
     def zip_latest(self, second: Source[U, Any], third: Source[V, Any], /) -> SubFlow[tuple[Out, U, V], Mat]: ...
     @overload
     def zip_latest(self, *others: Source[Any, Any]) -> SubFlow[tuple[Any, ...], Mat]: ...
     def zip_latest_with(
         self, other: Source[T, Any], fn: Callable[[Out, T], U], eager_complete: bool = True
-    ) -> SubFlow[U, Mat]:
-        """As `zip_latest` with one source, combined by `fn`.
-
-        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-        Cancels when: downstream cancels.
-        """
-    def optional_via(self, flow: Flow[Any, U, Any]) -> SubFlow[U | None, Mat]:
-        """Run the elements through `flow`, except those that are None, which pass beside it.
-
-        The order between the two ways is not kept.
-        Emits when: the flow does, or a None comes.   Backpressures when: downstream or the flow does.
-        Completes when: upstream and the flow complete.   Cancels when: downstream cancels.
-        """
-    def also_to(self, *sinks: Sink[Out, Any]) -> SubFlow[Out, Mat]:
-        """Send every element to `sinks` as well. The slowest sink sets the pace; a sink that cancels or fails ends the stream.
-
-        Downstream gets an element when the sinks have taken it, and no element at which a sink that computes at once has failed.
-        Emits when: all sinks have taken an element and downstream has demand.   Backpressures when: downstream or any sink does.
-        Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
-        Fails when: upstream or any sink fails.
-        """
-    def also_to_all(self, *sinks: Sink[Out, Any]) -> SubFlow[Out, Mat]:
-        """As `also_to`; the name that Akka Streams uses for several sinks."""
-    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[Out, M3]:
-        """As `also_to` with one sink; the materialized value is `combine(this part's, the sink's)`."""
-    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """Send the elements for which `when` is true to `sink` instead of downstream.
-
-        Downstream gets an element when the sink has taken the diverted elements before it.
-        Emits when: the chosen output has demand.     Backpressures when: the chosen output does.
-        Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
-        Fails when: upstream or the sink fails.
-        """
+    ) -> SubFlow[U, Mat]: ...
+    def optional_via(self, flow: Flow[Any, U, Any]) -> SubFlow[U | None, Mat]: ...
+    def also_to(self, *sinks: Sink[Out, Any]) -> SubFlow[Out, Mat]: ...
+    def also_to_all(self, *sinks: Sink[Out, Any]) -> SubFlow[Out, Mat]: ...
+    def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[Out, M3]: ...
+    def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
     def divert_to_mat(
         self, sink: Sink[Any, M2], when: Callable[[Out], Any], combine: Callable[[Mat, M2], M3]
-    ) -> SubFlow[Out, M3]:
-        """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
-    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> SubFlow[Out, Mat]:
-        """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
-
-        Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
-
-        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
-        """
-    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[Out, M3]:
-        """As `wire_tap`; the materialized value is `combine(this part's, the sink's)`.
-
-        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
-        """
-    def flat_map_concat(self, fn: Callable[[Out], Source[U, Any]]) -> SubFlow[U, Mat]:
-        """Turn each element into a source and emit these one after the other.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does.
-        Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-        """
-    def flat_map_merge(self, breadth: int, fn: Callable[[Out], Source[U, Any]]) -> SubFlow[U, Mat]:
-        """Turn each element into a source and merge these, at most `breadth` at a time.
-
-        Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-        Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-        Fails when: one of the sources fails; the others are cancelled.
-        """
-    def flatten_concat(self) -> SubFlow[Any, Mat]:
-        """Emit the elements of the sources that are the elements, one source after the other. As `flat_map_concat` of the identity.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does.
-        Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-        Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-        """
-    def flatten_merge(self, breadth: int) -> SubFlow[Any, Mat]:
-        """Merge the sources that are the elements, at most `breadth` at a time. As `flat_map_merge` of the identity.
-
-        Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-        Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-        Fails when: one of the sources fails; the others are cancelled.
-        """
-    def switch_map(self, fn: Callable[[Out], Source[U, Any]]) -> SubFlow[U, Mat]:
-        """Turn each element into a source and emit the elements of the latest one; the source before it is cancelled.
-
-        Emits when: the current source has an element.   Backpressures when: downstream does; upstream is always asked.
-        Completes when: upstream and the current source complete.   Cancels when: downstream cancels.
-        Fails when: upstream or the current source fails.
-        Supervision: resume drops an element for which `fn` raised; the current source goes on.
-        Marks: elements of a cancelled source count as dropped on purpose.
-        """
-    def prefix_and_tail(self, n: int) -> SubFlow[tuple[list[Out], Source[Out, Any]], Mat]:
-        """Emit one pair: the list of the first `n` elements, and a source of the rest. The list is shorter if the stream is.
-
-        The source can be run once, in `flat_map_concat` or in a run of its own, and must be started within 5 s.
-        Emits when: `n` elements have come, or upstream has completed.
-        Backpressures when: downstream does; after the pair, when the source does or is not started.
-        Completes when: it has emitted.
-        Cancels when: downstream cancels before the pair; after it, when the source's run cancels or 5 s pass without its start.
-        Fails when: upstream fails before the pair; after it, the source fails.
-        """
-    def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> SubFlow[U, Mat]:
-        """Run the stream behind its first `n` elements through the flow that `fn(those elements)` returns.
-
-        The list is shorter when upstream completes early. Materializes nothing of the flow.
-        Emits when: the flow does.                    Backpressures when: the flow does.
-        Completes when: the flow does.                Cancels when: the flow or downstream cancels.
-        Fails when: `fn` raises, or the flow fails.
-        """
+    ) -> SubFlow[Out, M3]: ...
+    def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> SubFlow[Out, Mat]: ...
+    def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> SubFlow[Out, M3]: ...
+    def flat_map_concat(self, fn: Callable[[Out], Source[U, Any]]) -> SubFlow[U, Mat]: ...
+    def flat_map_merge(self, breadth: int, fn: Callable[[Out], Source[U, Any]]) -> SubFlow[U, Mat]: ...
+    def flatten_concat(self) -> SubFlow[Any, Mat]: ...
+    def flatten_merge(self, breadth: int) -> SubFlow[Any, Mat]: ...
+    def switch_map(self, fn: Callable[[Out], Source[U, Any]]) -> SubFlow[U, Mat]: ...
+    def prefix_and_tail(self, n: int) -> SubFlow[tuple[list[Out], Source[Out, Any]], Mat]: ...
+    def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> SubFlow[U, Mat]: ...
     def group_by(
         self,
         fn: Callable[[Out], Any],
@@ -4939,56 +2016,12 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         *,
         when_full: WhenFull = "fail",
         allow_closed_substream_recreation: bool = False,
-    ) -> SubFlow[Out, Mat]:
-        """Cut the stream into one substream per key.
-
-        `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
-        TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
-        A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-        `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
-        Results of one substream leave in their order; between substreams the order is free.
-        Emits when: a substream has a result.
-        Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
-        element waits for one that is not read or not open.
-        Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
-    def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """Begin a new substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
-    def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """End the current substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
+    ) -> SubFlow[Out, Mat]: ...
+    def split_when(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
+    def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]: ...
     def frames_by_delimiter(
         self, delimiter: bytes, max_length: int, *, allow_truncation: bool = False
-    ) -> SubFlow[bytes, Mat]:
-        """Cut a stream of bytes into frames that end with `delimiter`; emit them without it.
-
-        A frame longer than `max_length` bytes fails the stream (FramingError), so that a peer which never sends the delimiter cannot fill
-        the memory. Bytes behind the last delimiter fail the stream, too, or are the last frame with `allow_truncation=True`.
-        Emits when: a delimiter has come; one element may end several frames.   Backpressures when: downstream does.
-        Completes when: upstream completes and all frames have been emitted.    Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> SubFlow[bytes, Mat]: ...
     def frames_by_length(
         self,
         field_bytes: int,
@@ -4998,111 +2031,19 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         byteorder: ByteOrder = "big",
         keep_header: bool = False,
         frame_size: FrameSize | None = None,
-    ) -> SubFlow[bytes, Mat]:
-        """Cut a stream of bytes into frames that say in their header how long they are.
-
-        The header is `field_offset` bytes and an unsigned length field of `field_bytes`, which counts the bytes behind it. For other meanings
-        `frame_size(header, value)` returns the length of the whole frame. Frames are emitted without their header, or with it
-        (`keep_header=True`, as Akka does). A frame whose header says more than `max_length` bytes fails the stream before any of it is kept.
-        Emits when: the last byte of a frame has come.   Backpressures when: downstream does.
-        Completes when: upstream completes behind a whole frame; bytes of an unfinished frame fail the stream (FramingError).
-        Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> SubFlow[bytes, Mat]: ...
     def with_length_field(
         self, field_bytes: int = 4, *, max_length: int | None = None, byteorder: ByteOrder = "big"
-    ) -> SubFlow[bytes, Mat]:
-        """Put a length field of `field_bytes` before each element: what `frames_by_length` with the same arguments reads.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is longer than `max_length`, or than the field can say (FramingError).
-        """
-    def frames_of_json(self, max_length: int) -> SubFlow[bytes, Mat]:
-        """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one behind the other, one a line, or in an array.
-
-        The bytes of an object are emitted as they came and are not parsed. An object longer than `max_length` bytes fails the stream
-        (FramingError), as does any byte between objects that is no white space, comma or bracket.
-        Emits when: the last brace of an object has come.   Backpressures when: downstream does.
-        Completes when: upstream completes; bytes of an unfinished object fail the stream (FramingError).
-        Cancels when: downstream cancels.
-        Marks: behind the object that ends the bytes before them.
-        """
-    def lines(self, max_length: int = 1048576, encoding: str = "utf-8") -> SubFlow[str, Mat]:
-        """Cut a stream of bytes into lines of text, without their line ends (`\\n` or `\\r\\n`).
-
-        A line longer than `max_length` bytes fails the stream (FramingError). The last line needs no line end.
-        Emits when: a line end has come; one element may end several lines.   Backpressures when: downstream does.
-        Completes when: upstream completes and all lines have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no text in `encoding` (UnicodeDecodeError), or too long.
-        Marks: behind the line that ends the bytes before them.
-        """
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> SubFlow[str, Mat]:
-        """Decode a stream of bytes into text. A character may begin in one element and end in the next.
-
-        Emits when: a whole character has come: the text of each element, without its last, unfinished character.
-        Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.             Fails when: the bytes are no text in `encoding` (UnicodeDecodeError).
-        Marks: behind the text that ends the bytes before them.
-        """
-    def gzip(self, level: int = 6, *, flush: bool = True) -> SubFlow[bytes, Mat]:
-        """Compress a stream of bytes in gzip's format.
-
-        With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-        `flush=False` the output comes in larger pieces and is smaller.
-        Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-        """
-    def gunzip(self, *, max_element: int = BLOCK_BYTES) -> SubFlow[bytes, Mat]:
-        """Decompress a stream of bytes in gzip's format, also of several members one behind the other.
-
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-        Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole member; an unfinished one fails the stream (CompressionError).
-        Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
-        """
-    def deflate(self, level: int = 6, *, flush: bool = True, raw: bool = False) -> SubFlow[bytes, Mat]:
-        """Compress a stream of bytes in zlib's format (RFC 1950), or without its header and checksum (`raw=True`, RFC 1951).
-
-        With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-        `flush=False` the output comes in larger pieces and is smaller.
-        Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-        """
-    def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> SubFlow[bytes, Mat]:
-        """Decompress a stream of bytes in zlib's format (RFC 1950), or without its header (`raw=True`, RFC 1951).
-
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-        Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind the end of the data; unfinished data fails the stream (CompressionError).
-        Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
-        """
-    def zstd(self, level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> SubFlow[bytes, Mat]:
-        """Compress a stream of bytes with zstd, as frames of at most `frame_bytes` before compression.
-
-        With `flush=True` each element is a frame (or several), decompressable as soon as it is emitted; with `flush=False` elements are
-        gathered into frames of `frame_bytes`, which are smaller.
-        Emits when: upstream does; with `flush=False`, when `frame_bytes` have come.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the last frame.                     Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
-        """
-    def unzstd(self, *, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> SubFlow[bytes, Mat]:
-        """Decompress a stream of zstd frames.
-
-        A frame is decompressed as a whole: one of more than `max_frame` bytes fails the stream (CompressionError) before it is
-        decompressed. `zstd` here writes frames of 1 MiB; the command-line tool writes one frame a file, and `through_process("zstd",
-        "-dc")` reads those of any size. Elements are at most `max_element` bytes long.
-        Emits when: the last byte of a frame has come.   Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole frame; an unfinished one fails the stream (CompressionError).
-        Cancels when: downstream cancels.                Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the frame that ends the bytes before them.
-        """
+    ) -> SubFlow[bytes, Mat]: ...
+    def frames_of_json(self, max_length: int) -> SubFlow[bytes, Mat]: ...
+    def lines(self, max_length: int = 1048576, encoding: str = "utf-8") -> SubFlow[str, Mat]: ...
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> SubFlow[str, Mat]: ...
+    def gzip(self, level: int = 6, *, flush: bool = True) -> SubFlow[bytes, Mat]: ...
+    def gunzip(self, *, max_element: int = BLOCK_BYTES) -> SubFlow[bytes, Mat]: ...
+    def deflate(self, level: int = 6, *, flush: bool = True, raw: bool = False) -> SubFlow[bytes, Mat]: ...
+    def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> SubFlow[bytes, Mat]: ...
+    def zstd(self, level: int = 3, *, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> SubFlow[bytes, Mat]: ...
+    def unzstd(self, *, max_frame: int = LARGEST_FRAME, max_element: int = BLOCK_BYTES) -> SubFlow[bytes, Mat]: ...
     def through_process(
         self,
         *command: str | os.PathLike[str],
@@ -5110,18 +2051,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         env: Mapping[str, str] | None = None,
         accept: tuple[int, ...] = (0,),
         grace: Duration = "5s",
-    ) -> SubFlow[bytes, Mat]:
-        """Write bytes to the standard input of a child process and emit its standard output. Each run starts a process of its own.
-
-        The command is a program and its arguments; no shell reads them. What the process writes to its standard error is kept for the error:
-        the last 2,000 bytes.
-        Emits when: the process has written; where elements end means nothing.
-        Backpressures when: the process does not read its input.
-        Completes when: the process has closed its output and ended with an exit code of `accept`.
-        Cancels when: downstream cancels: the process gets SIGTERM, and SIGKILL after `grace` (ms, a timedelta
-        or a text); or when it reads no more.
-        Fails when: it cannot be started, or ends with another exit code or by a signal (ProcessFailed names both).
-        """
+    ) -> SubFlow[bytes, Mat]: ...
     def parse_csv(
         self,
         encoding: str = "utf-8",
@@ -5132,17 +2062,7 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         fields: Sequence[str] | None = None,
         types: Mapping[str, Callable[[str], Any]] | None = None,
         max_length: int = LONGEST_ROW,
-    ) -> SubFlow[Any, Mat]:
-        """Make rows of a stream of bytes in CSV: dicts by the names in the first line, or by `fields` where there is no such line
-        (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
-
-        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
-        Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
-        Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
-        Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
-        Marks: behind the row that ends the bytes before them.
-        """
+    ) -> SubFlow[Any, Mat]: ...
     def format_csv(
         self,
         fields: Sequence[str] | None = None,
@@ -5151,137 +2071,28 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         delimiter: str = ",",
         quote: str = '"',
         header: bool = True,
-    ) -> SubFlow[bytes, Mat]:
-        """Write each row as a line of CSV: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
-
-        The first line, which comes with the first row, names the fields: `fields`, or those of the first row; `header=False` leaves it
-        out. Each row must have all of the fields and no other.
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is no such row.
-        """
-    def parse_json_lines(self, max_length: int = LONGEST_ROW) -> SubFlow[Any, Mat]:
-        """Make values of a stream of bytes with one JSON value a line. Empty lines are skipped.
-
-        msgspec decodes where it is installed, else the standard library; the values are the same. A line of more than `max_length` bytes
-        fails the stream.
-        Emits when: a line has ended; one element may end several.   Backpressures when: downstream does.
-        Completes when: upstream completes and all values have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no JSON (FramingError, with its number).
-        Marks: behind the value of the line that ends the bytes before them.
-        """
-    def format_json_lines(self) -> SubFlow[bytes, Mat]:
-        """Write each element as a line of JSON, in UTF-8. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element has no form in JSON.
-        """
-    def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> SubFlow[ServerSentEvent, Mat]:
-        """Make events of a stream of bytes in the form `text/event-stream`. Comments are skipped; an unfinished event at the end is dropped,
-        as the standard says.
-
-        Emits when: the empty line behind an event has come.   Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an event is longer than `max_length` characters (FramingError).
-        Marks: behind the event that ends the bytes before them.
-        """
-    def format_server_sent_events(self) -> SubFlow[bytes, Mat]:
-        """Write each element in the form `text/event-stream`: a ServerSentEvent, or a text, which is the data of a message.
-
-        Emits when: upstream does.                    Backpressures when: downstream does.
-        Completes when: upstream completes.           Cancels when: downstream cancels.
-        Fails when: an element is neither, or its event or id holds a line end.
-        """
-    def to_arrow(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> SubFlow[Any, Mat]:
-        """Make a `pyarrow.Table` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is a `pyarrow.Schema`; without one each table has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the table that has the rows before them.
-        """
-    def to_pandas(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> SubFlow[Any, Mat]:
-        """Make a `pandas.DataFrame` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is what `DataFrame.astype` takes; without one each frame has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
-        """
-    def to_polars(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> SubFlow[Any, Mat]:
-        """Make a `polars.DataFrame` of each `rows` rows (dicts, dataclasses, named tuples), or of those that came `within` a span of time
-        (ms, a timedelta or a text).
-
-        `schema` is a schema of polars; without one each frame has the types of its own rows.
-        Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
-        Backpressures when: downstream does.      Completes when: upstream completes.
-        Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
-        """
-    def rows(self) -> SubFlow[dict[str, Any], Mat]:
-        """Emit the rows of tables (pyarrow's Table and RecordBatch, DataFrames of pandas and polars) as dicts.
-
-        Emits when: the current table has a row.      Backpressures when: downstream does, or the current table has more rows.
-        Completes when: upstream completes and the last row has been emitted.   Cancels when: downstream cancels.
-        Fails when: an element is no such table.
-        Marks: when the rows of the tables before them have been emitted.
-        """
+    ) -> SubFlow[bytes, Mat]: ...
+    def parse_json_lines(self, max_length: int = LONGEST_ROW) -> SubFlow[Any, Mat]: ...
+    def format_json_lines(self) -> SubFlow[bytes, Mat]: ...
+    def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> SubFlow[ServerSentEvent, Mat]: ...
+    def format_server_sent_events(self) -> SubFlow[bytes, Mat]: ...
+    def to_arrow(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> SubFlow[Any, Mat]: ...
+    def to_pandas(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> SubFlow[Any, Mat]: ...
+    def to_polars(self, rows: int = 10000, within: Duration | None = None, schema: Any = None) -> SubFlow[Any, Mat]: ...
+    def rows(self) -> SubFlow[dict[str, Any], Mat]: ...
     def rx(
         self,
         *operators: Callable[[Any], Any],
         holds: bool | None = None,
         max_buffer: int = 100000,
         overflow: str = "fail",
-    ) -> SubFlow[Any, Mat]:
-        """Run elements through RxPY operators (`reactivex.operators`), as one stage with back-pressure.
-
-        Emits when: the operators emit, or earlier results wait.
-        Backpressures when: downstream does, or results wait.   Completes when: the operators complete and no results wait.
-        Cancels when: downstream cancels, or the operators complete early (take).
-
-        One element may have many results at once. When more than `max_buffer` wait, the stream fails, or some are dropped with
-        `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. Marks pass operators that
-        hold nothing, and wait for what debounce, sample, delay, buffers, flat_map, switch_latest and their like hold. `holds=False` declares
-        that other operators hold no elements, so that marks pass at once.
-        """
+    ) -> SubFlow[Any, Mat]: ...
     def group_by_key(
         self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> GroupedRecords[SubFlow[Record, Mat], SubFlow[WindowedRecord, Mat]]:
-        """Aggregate Records by their key, in windows or without; records whose key is None are dropped and counted.
-
-        The state is in memory. Behind a Kafka source a changelog topic keeps it, too: written in the transaction of the run's
-        transactional sink if there is one (exactly once), else acknowledged before the source's positions are committed (at least
-        once). `changelog=False`: a restart loses the state.
-
-        When several topics are read, the rows of partitions with the same number are processed in the order of their timestamps. The
-        stage waits for a topic without ready rows until rows come or the broker reports the end of the partition, and then for
-        `max_task_idle` longer. None: the stage does not wait.
-
-        Emits when: an update, or a window's result, is due.   Backpressures when: downstream does.
-        Completes when: upstream completes and all results have been emitted; the end of an input releases its held results.
-        Cancels when: downstream cancels.
-        Supervision: resume and restart drop the row whose function raised; the windows keep their state.
-        """
+    ) -> GroupedRecords[SubFlow[Record, Mat], SubFlow[WindowedRecord, Mat]]: ...
     def key_by(
         self, fn: Callable[[Out], Any], *, changelog: bool = True
-    ) -> GroupedRecords[SubFlow[Record, Mat], SubFlow[WindowedRecord, Mat]]:
-        """Aggregate Records by a new key, `fn(record)`; a record whose new key is None is dropped and counted.
-
-        Behind a Kafka source the rows pass through a topic, "<group>-<name>-repartition", which is created with as many partitions as
-        the input, so that all rows of a new key are in one partition; the graph's picture shows the topic.
-        Fails when: the rows come from several partitions but not from a Kafka source, because a new key could be in several.
-        Otherwise as group_by_key.
-        """
+    ) -> GroupedRecords[SubFlow[Record, Mat], SubFlow[WindowedRecord, Mat]]: ...
     def to_table(
         self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> Table[SubFlow[Record, Mat]]:
-        """Take each Record as the latest value of its key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
-
-        Emits when: an update is due.   Backpressures when: downstream does.
-        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        """
+    ) -> Table[SubFlow[Record, Mat]]: ...

@@ -25,14 +25,7 @@ from streamactors.stages.sinks.sink_queue import SinkQueue
 
 class SinkConstructors:
     @classmethod
-    def foreach(cls, fn: Callable[[Element], object]) -> Sink[Element, StreamFuture[None]]:
-        """Call `fn` with each element.
-
-        Materializes: a future that ends with the stream.   Backpressures when: `fn` runs.
-        Fails when: `fn` raises.
-        Marks: done when `fn` has returned.
-        Supervision: resume and restart drop the element.
-        """
+    def foreach(cls, fn: Callable[[Element], object]) -> Sink[Element, StreamFuture[None]]: ...
     @classmethod
     def foreach_async(
         cls,
@@ -40,139 +33,45 @@ class SinkConstructors:
         fn: Callable[[Element], Awaitable[object]] | Callable[[Element], object],
         *,
         loop: AbstractEventLoop | None = None,
-    ) -> Sink[Element, StreamFuture[None]]:
-        """Call `fn`, a coroutine function or a plain one, with up to `parallelism` elements at a time.
-
-        A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop.
-        Materializes: a future that ends with the stream.   Backpressures when: `parallelism` calls run.
-        Fails when: a call fails, at once.                  Supervision: resume and restart drop the element.
-        Marks: done when the calls for all elements before them have ended.
-        """
+    ) -> Sink[Element, StreamFuture[None]]: ...
     @classmethod
-    def ignore(cls) -> Sink[object, StreamFuture[None]]:
-        """Drop every element.
-
-        Materializes: a future that ends with the stream.   Marks: done as elements arrive.
-        """
+    def ignore(cls) -> Sink[object, StreamFuture[None]]: ...
     @classmethod
-    def to_list(cls) -> Sink[Element, StreamFuture[list[Element]]]:
-        """Collect all elements, however many: put `limit(n)` before it for a bound.
-
-        Materializes: a future of the list.                 Marks: done when the stream has completed.
-        """
+    def to_list(cls) -> Sink[Element, StreamFuture[list[Element]]]: ...
     @classmethod
-    def head(cls) -> Sink[Element, StreamFuture[Element]]:
-        """Take the first element and cancel.
-
-        Materializes: a future of it; NoSuchElement when the stream is empty.
-        """
+    def head(cls) -> Sink[Element, StreamFuture[Element]]: ...
     @classmethod
-    def head_option(cls) -> Sink[Element, StreamFuture[Element | None]]:
-        """Take the first element and cancel.
-
-        Materializes: a future of it; None when the stream is empty.
-        """
+    def head_option(cls) -> Sink[Element, StreamFuture[Element | None]]: ...
     @classmethod
-    def last(cls) -> Sink[Element, StreamFuture[Element]]:
-        """Keep the last element.
-
-        Materializes: a future of it; NoSuchElement when the stream is empty.
-        Marks: done when the stream has completed.
-        """
+    def last(cls) -> Sink[Element, StreamFuture[Element]]: ...
     @classmethod
-    def last_option(cls) -> Sink[Element, StreamFuture[Element | None]]:
-        """Keep the last element.
-
-        Materializes: a future of it; None when the stream is empty.
-        Marks: done when the stream has completed.
-        """
+    def last_option(cls) -> Sink[Element, StreamFuture[Element | None]]: ...
     @classmethod
-    def fold(cls, zero: U, fn: Callable[[U, Element], U]) -> Sink[Element, StreamFuture[U]]:
-        """Combine all elements with `fn(so_far, element)`, beginning with (a copy of) `zero`.
-
-        Materializes: a future of the result.               Backpressures when: `fn` runs.
-        Fails when: `fn` raises.
-        Marks: done when the stream has completed.
-        Supervision: resume drops the element, restart also goes back to `zero`.
-        """
+    def fold(cls, zero: U, fn: Callable[[U, Element], U]) -> Sink[Element, StreamFuture[U]]: ...
     @classmethod
     def fold_while(
         cls, zero: U, predicate: Callable[[U], object], fn: Callable[[U, Element], U]
-    ) -> Sink[Element, StreamFuture[U]]:
-        """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; then cancel.
-
-        Materializes: a future of the value: the first for which `predicate` is false, or that of the whole stream.
-        Supervision: resume drops the element, restart begins with `zero` again.
-        """
+    ) -> Sink[Element, StreamFuture[U]]: ...
     @classmethod
-    def fold_async(cls, zero: U, fn: Callable[[U, Element], Any]) -> Sink[Element, StreamFuture[U]]:
-        """Combine all elements by the asynchronous `fn(value, element)`, beginning with (a copy of) `zero`; one call at a time.
-
-        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
-        Materializes: a future of the result.               Backpressures when: a call runs.
-        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: done when the stream has completed.
-        """
+    def fold_async(cls, zero: U, fn: Callable[[U, Element], Any]) -> Sink[Element, StreamFuture[U]]: ...
     @classmethod
-    def reduce(cls, fn: Callable[[Element, Element], Element]) -> Sink[Element, StreamFuture[Element]]:
-        """Combine all elements with `fn(so_far, element)`, beginning with the first.
-
-        Materializes: a future of the result; NoSuchElement when the stream is empty.
-        Fails when: `fn` raises.   Supervision: resume drops the element, restart also what was combined.
-        Marks: done when the stream has completed.
-        """
+    def reduce(cls, fn: Callable[[Element, Element], Element]) -> Sink[Element, StreamFuture[Element]]: ...
     @classmethod
-    def count(cls) -> Sink[object, StreamFuture[int]]:
-        """Count the elements.
-
-        Materializes: a future of the number.               Marks: done when the stream has completed.
-        """
+    def count(cls) -> Sink[object, StreamFuture[int]]: ...
     @classmethod
-    def take_last(cls, n: int) -> Sink[Element, StreamFuture[list[Element]]]:
-        """Keep the last `n` elements.
-
-        Materializes: a future of a list of at most `n` elements, in their order.
-        Marks: done when the stream has completed.
-        """
+    def take_last(cls, n: int) -> Sink[Element, StreamFuture[list[Element]]]: ...
     @classmethod
-    def exists(cls, predicate: Callable[[Element], object]) -> Sink[Element, StreamFuture[bool]]:
-        """Find out whether `predicate` is true for an element; the first such element cancels the stream.
-
-        Materializes: a future of True or False.            Fails when: `predicate` raises.
-        Marks: done when the answer is known.               Supervision: resume and restart drop the element.
-        """
+    def exists(cls, predicate: Callable[[Element], object]) -> Sink[Element, StreamFuture[bool]]: ...
     @classmethod
-    def for_all(cls, predicate: Callable[[Element], object]) -> Sink[Element, StreamFuture[bool]]:
-        """Find out whether `predicate` is true for every element; the first other element cancels the stream.
-
-        Materializes: a future of True or False.            Fails when: `predicate` raises.
-        Marks: done when the answer is known.               Supervision: resume and restart drop the element.
-        """
+    def for_all(cls, predicate: Callable[[Element], object]) -> Sink[Element, StreamFuture[bool]]: ...
     @classmethod
-    def none(cls, predicate: Callable[[Element], object]) -> Sink[Element, StreamFuture[bool]]:
-        """Find out whether `predicate` is true for no element; the first for which it is cancels the stream.
-
-        Materializes: a future of True or False.            Fails when: `predicate` raises.
-        Marks: done when the answer is known.               Supervision: resume and restart drop the element.
-        """
+    def none(cls, predicate: Callable[[Element], object]) -> Sink[Element, StreamFuture[bool]]: ...
     @classmethod
-    def to_queue(cls, buffer: int | None = None) -> Sink[Element, SinkQueue[Element]]:
-        """Materialize a queue to pull elements from: `queue.pull()` returns the future of the next element. Any thread.
-
-        `buffer` elements are kept ready; without it the number follows the reader, from 16 to 4,096.
-        Materializes: a SinkQueue.                    Backpressures when: `pull` is not called.
-        Marks: done when the element behind them is pulled.
-        """
+    def to_queue(cls, buffer: int | None = None) -> Sink[Element, SinkQueue[Element]]: ...
     @classmethod
     def actor_ref(
         cls, ref: ActorRef, *, on_complete: Any = None, on_failure: Callable[[BaseException], Any] | None = None
-    ) -> Sink[Any, StreamFuture[None]]:
-        """Send each element to an actor and wait for nothing: a slow actor's mailbox grows. `actor_ref_with_backpressure` waits.
-
-        At the end the actor gets `on_complete` (StreamCompleted() by default) or `on_failure(error)` (StreamFailed(error) by default).
-        Materializes: a future that ends with the stream.   Backpressures when: never.
-        Cancels when: the actor ends.                       Marks: done when the element has been sent.
-        """
+    ) -> Sink[Any, StreamFuture[None]]: ...
     @classmethod
     def actor_ref_with_backpressure(
         cls,
@@ -182,120 +81,49 @@ class SinkConstructors:
         ack: Any = ANY_ANSWER,
         on_complete: Any = None,
         on_failure: Callable[[BaseException], Any] | None = None,
-    ) -> Sink[Any, StreamFuture[None]]:
-        """Send each element to an actor; the next is sent when the actor has answered with `ack` (by default with any message).
-
-        `on_init` is sent before the first element, and must be answered. At the end the actor gets `on_complete` (StreamCompleted()
-        by default) or `on_failure(error)` (StreamFailed(error) by default).
-        Materializes: a future that ends with the stream.   Backpressures when: the actor has not answered.
-        Cancels when: the actor ends.                       Marks: done when the actor has answered.
-        """
+    ) -> Sink[Any, StreamFuture[None]]: ...
     @classmethod
-    def on_complete(cls, fn: Callable[[BaseException | None], object]) -> Sink[object, StreamFuture[None]]:
-        """Drop every element; at the end call `fn(None)`, or `fn(error)` if the stream failed.
-
-        Materializes: a future that ends with the stream.   Marks: done when the stream has completed.
-        Fails when: the function raises.
-        """
+    def on_complete(cls, fn: Callable[[BaseException | None], object]) -> Sink[object, StreamFuture[None]]: ...
     @classmethod
-    def cancelled(cls) -> Sink[object, StreamFuture[None]]:
-        """Cancel at once.
-
-        Materializes: a future that is done.
-        """
+    def cancelled(cls) -> Sink[object, StreamFuture[None]]: ...
     @classmethod
-    def never(cls) -> Sink[object, StreamFuture[None]]:
-        """Never ask for an element.
-
-        Materializes: a future that ends if upstream does.
-        """
+    def never(cls) -> Sink[object, StreamFuture[None]]: ...
     @classmethod
     def lazy_sink(
         cls, make: Callable[[], Sink[Element, M2] | Awaitable[Sink[Element, M2]]]
-    ) -> Sink[Element, StreamFuture[M2]]:
-        """Call `make` for the sink when the first element comes. `make` may return a future or another awaitable of it.
-
-        Materializes: a future of that sink's materialized value; it fails if there never was an element.
-        Backpressures when: that sink does.           Cancels when: that sink does.
-        Fails when: `make` raises, or that sink fails.
-        """
+    ) -> Sink[Element, StreamFuture[M2]]: ...
     @classmethod
     def lazy_future_sink(
         cls, make: Callable[[], Awaitable[Sink[Element, M2]] | Future[Sink[Element, M2]]]
-    ) -> Sink[Element, StreamFuture[M2]]:
-        """As `lazy_sink`; `make` returns a future of the sink, or another awaitable.
-
-        Materializes: a future of that sink's materialized value; it fails if there never was an element.
-        Backpressures when: that sink does.           Cancels when: that sink does.
-        Fails when: `make` raises, or that sink fails.
-        """
+    ) -> Sink[Element, StreamFuture[M2]]: ...
     @classmethod
     def future_sink(
         cls, future: Future[Sink[Element, M2]] | Awaitable[Sink[Element, M2]]
-    ) -> Sink[Element, StreamFuture[M2]]:
-        """Send the elements to the sink that is a future's result.
-
-        Materializes: a future of that sink's materialized value.
-        Backpressures when: the future is not done, or that sink backpressures.   Cancels when: that sink does.
-        Fails when: the future or that sink fails.
-        """
+    ) -> Sink[Element, StreamFuture[M2]]: ...
     @classmethod
     def from_materializer(
         cls, make: Callable[[ActorSystem, Attributes], Sink[Element, M2]]
-    ) -> Sink[Element, StreamFuture[M2]]:
-        """Make the sink when the run starts: `make(system, attributes)` returns it.
-
-        Materializes: a future of that sink's materialized value.
-        Backpressures when: that sink does.           Cancels when: that sink does.
-        Fails when: `make` raises, or that sink fails.
-        """
+    ) -> Sink[Element, StreamFuture[M2]]: ...
     @classmethod
-    def source(cls) -> Sink[Element, Source[Element, NotUsed]]:
-        """Materialize a source of the elements, which can be run once, on any system.
-
-        Backpressures when: the source's run does, or has not started.
-        Cancels when: the source's run cancels.       Marks: done when the element is read.
-        """
+    def source(cls) -> Sink[Element, Source[Element, NotUsed]]: ...
     @overload
     @classmethod
     def combine(
         cls, sinks: Iterable[Sink[Element, Any]], /, strategy: Callable[[int], GraphStage] = Broadcast
-    ) -> Sink[Element, NotUsed]:
-        """Feed several sinks, given one by one or as a list, through a junction that `strategy(number of sinks)` makes:
-        Broadcast, Balance, or your own.
-
-        Cancels when: the junction does.
-        """
+    ) -> Sink[Element, NotUsed]: ...
     @overload
     @classmethod
     def combine(
         cls, *sinks: Sink[Element, Any], strategy: Callable[[int], GraphStage] = Broadcast
     ) -> Sink[Element, NotUsed]: ...
     @classmethod
-    def to_file(cls, path: Path, *, append: bool = False, sync: bool = False) -> Sink[bytes, StreamFuture[IOResult]]:
-        """Write byte strings to a new file, or with `append=True` at the end of one that exists.
-
-        A new file is written beside the old one, as `path.partial`, and takes its place when the stream has completed. When the stream fails, the
-        old file stays as it is, and the error names the partial file if anything is in it. So it does when a signal stops `streamactors run` before
-        the sources have ended, unless one of them never ends. `append=True` writes into the file itself, so
-        that others can follow it as it grows; use it for a stream without an end.
-        `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
-        Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written; the error names it.
-        Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
-        """
+    def to_file(
+        cls, path: Path, *, append: bool = False, sync: bool = False
+    ) -> Sink[bytes, StreamFuture[IOResult]]: ...
     @classmethod
     def to_lines(
         cls, path: Path, encoding: str = "utf-8", *, append: bool = False, sync: bool = False
-    ) -> Sink[str, StreamFuture[IOResult]]:
-        """Write texts to a file, each with a line end behind it; otherwise as `to_file`.
-
-        With `append=True` a last line without a line end gets one first, and a WARNING names it: a writer was stopped in the middle of it.
-
-        Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a text not encoded.
-        Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
-        """
+    ) -> Sink[str, StreamFuture[IOResult]]: ...
     @classmethod
     def to_csv(
         cls,
@@ -308,25 +136,11 @@ class SinkConstructors:
         header: bool = True,
         append: bool = False,
         sync: bool = False,
-    ) -> Sink[Any, StreamFuture[IOResult]]:
-        """Write rows to a CSV file: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
-
-        The first line names the fields: `fields`, or those of the first element; `header=False` leaves it out, and so does `append=True`
-        where the file has lines already. Each row must have all of the fields and no other.
-        Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written, or an element is no such row.
-        Marks: done when the operating system has the rows; with `sync=True`, when the disk has.
-        """
+    ) -> Sink[Any, StreamFuture[IOResult]]: ...
     @classmethod
     def to_json_lines(
         cls, path: Path, *, append: bool = False, sync: bool = False
-    ) -> Sink[Any, StreamFuture[IOResult]]:
-        """Write each element as a line of JSON. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
-
-        Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written, or an element has no form in JSON.
-        Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
-        """
+    ) -> Sink[Any, StreamFuture[IOResult]]: ...
     @classmethod
     def to_rotating_files(
         cls,
@@ -338,42 +152,13 @@ class SinkConstructors:
         append: bool = False,
         sync: bool = False,
         on_closed: Callable[[IOResult], object] | None = None,
-    ) -> Sink[Element, StreamFuture[list[IOResult]]]:
-        """Write byte strings to one file after the other; `path(number)` names them, from 0.
-
-        A new file begins before an element with which the file would have more than `max_bytes` (a longer element is alone in its file);
-        `every` so much time after the file was begun (milliseconds, a timedelta, or a text such as "1h"), also when no element comes; and
-        before an element for which `when(element)` is true. A file is made with its first element. A file that exists fails the stream:
-        nothing is overwritten; `append=True` writes behind it. `on_closed(IOResult)` is called with each file that is complete.
-        Materializes: a future of the list of IOResults, one a file.   Backpressures when: it writes.
-        Fails when: a file cannot be written (the error names it), or a function raises.
-        Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
-        """
+    ) -> Sink[Element, StreamFuture[list[IOResult]]]: ...
     @classmethod
-    def to_file_object(cls, file: Any | Callable[[], Any]) -> Sink[Any, StreamFuture[IOResult]]:
-        """Write elements to a file-like object: byte strings, or texts for a text file.
-
-        A function is called for the object in each run, and its object is closed at the end. An object that is given itself stays open.
-        Materializes: a future of the IOResult, the bytes (or characters) written.   Backpressures when: `write` runs.
-        Fails when: `write` raises.                   Marks: done when `write` and, where there is one, `flush` have returned.
-        """
+    def to_file_object(cls, file: Any | Callable[[], Any]) -> Sink[Any, StreamFuture[IOResult]]: ...
     @classmethod
-    def to_stdout(cls) -> Sink[bytes, StreamFuture[IOResult]]:
-        """Write byte strings to this process's standard output, and flush it after each chunk.
-
-        Materializes: a future of the IOResult.       Backpressures when: the reader of the output does not read.
-        Fails when: it cannot be written, for example because its reader has ended (BrokenPipeError).
-        Marks: done when the operating system has the bytes.
-        """
+    def to_stdout(cls) -> Sink[bytes, StreamFuture[IOResult]]: ...
     @classmethod
-    def to_reader(cls, buffer: int | None = None) -> Sink[bytes, io.BufferedReader]:
-        """Give the bytes of the stream to a thread that reads a file object, for code that expects one.
-
-        The stream is at most `buffer` elements ahead of the reader (default: a number that follows the reader). Closing the file object
-        cancels the stream; a failure of the stream is raised by `read`. `io.TextIOWrapper(reader)` reads text.
-        Materializes: the readable binary file object.   Backpressures when: the thread does not read.
-        Marks: done when the thread reads the bytes behind them.
-        """
+    def to_reader(cls, buffer: int | None = None) -> Sink[bytes, io.BufferedReader]: ...
     @classmethod
     def batches(
         cls,
@@ -383,19 +168,7 @@ class SinkConstructors:
         retry: RestartSettings | None = None,
         *,
         parallelism: int = 1,
-    ) -> Sink[Element, StreamFuture[int]]:
-        """Call `write(list of elements)` with batches of up to `max` elements; a batch is written at the latest `within` (milliseconds, a
-        timedelta, or a text such as "1s") after its first element came.
-
-        `write` is a plain function, which runs on a thread of its own and may block, or a coroutine function. One batch is written at a
-        time, in order; `parallelism` batches, when it is given. A batch whose `write` raised is written again after the back-off of
-        `retry`, so a part of it may be written twice: let `write` replace what is there (an upsert, a file of the same name).
-        Materializes: a future of the number of elements written.
-        Backpressures when: the next batch is full and `parallelism` are being written.
-        Fails when: `write` raises and `retry` allows no further attempt.
-        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-        Marks: done when `write` has returned for all elements before them.
-        """
+    ) -> Sink[Element, StreamFuture[int]]: ...
     @classmethod
     def to_sql(
         cls,
@@ -406,20 +179,7 @@ class SinkConstructors:
         max: int = 500,
         within: Duration = "1s",
         retry: RestartSettings | None = None,
-    ) -> Sink[Element, StreamFuture[int]]:
-        """Execute an SQL statement with each element as its parameters: `executemany` for up to `max` elements, at the latest
-        `within` (ms, a timedelta or a text) after the first, then commit.
-
-        `connect()` returns a DB-API connection (sqlite3, psycopg, …). It is called on a thread of the run, which alone uses the connection; after a
-        failed batch the connection is closed, and the next attempt makes a new one. `row(element)` makes the parameters, where the
-        elements are none. A batch may be written twice after a failure or a restart: a statement that replaces rows makes that harmless, and
-        `to_sql_table` writes one.
-        Materializes: a future of the number of elements written.
-        Backpressures when: the next batch is full and one is being written.
-        Fails when: the database does, and `retry` allows no further attempt.
-        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-        Marks: done when the transaction with the elements before them is committed.
-        """
+    ) -> Sink[Element, StreamFuture[int]]: ...
     @classmethod
     def to_sql_table(
         cls,
@@ -431,18 +191,7 @@ class SinkConstructors:
         max: int = 500,
         within: Duration = "1s",
         retry: RestartSettings | None = None,
-    ) -> Sink[Any, StreamFuture[int]]:
-        """Write elements into the rows of a table: `INSERT … ON CONFLICT (key) DO UPDATE`, which SQLite and PostgreSQL know.
-
-        Elements are mappings, dataclasses or named tuples with just the columns as names, or sequences in their order. With `key` (columns with a unique index) a row
-        that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
-        `within` is ms, a timedelta or a text.
-        Materializes: a future of the number of elements written.
-        Backpressures when: the next batch is full and one is being written.
-        Fails when: the database does and `retry` allows no further attempt; or an element has not just the columns.
-        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-        Marks: done when the transaction with the elements before them is committed.
-        """
+    ) -> Sink[Any, StreamFuture[int]]: ...
     @classmethod
     def to_objects(
         cls,
@@ -453,15 +202,4 @@ class SinkConstructors:
         within: Duration = "1m",
         retry: RestartSettings | None = None,
         storage: dict[str, Any] | None = None,
-    ) -> Sink[Element, StreamFuture[int]]:
-        """Write each batch as one file: `encode(elements)` gives its bytes, `url(elements)` its place, such as "s3://bucket/2026/part-7".
-        A batch is written at the latest `within` (ms, a timedelta or a text) after its first element.
-
-        The file systems are fsspec's (the extra `files`); `storage` goes to the file system. A file that exists is replaced, so a `url`
-        made from the elements themselves, such as their first offset, makes a batch that is written again harmless.
-        Materializes: a future of the number of elements written.
-        Backpressures when: the next batch is full and one is being written.
-        Fails when: a function raises or the store does, and `retry` allows no further attempt; the error names the file.
-        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-        Marks: done when the file with the elements before them is closed.
-        """
+    ) -> Sink[Element, StreamFuture[int]]: ...

@@ -29,204 +29,77 @@ from streamactors.stages.sources.tick import Cancellable
 
 class SourceConstructors:
     @classmethod
-    def from_iterable(cls, elements: Iterable[Element]) -> Source[Element, NotUsed]:
-        """Emit the elements of an iterable: a list, a generator, a dict's keys, a numpy array.
-
-        Each run makes a new iterator, so a generator object serves one run only. An iterable that can be iterated again
-        can be replayed (`with_replay`).
-        Emits when: there is demand and the iterable has an element.
-        Completes when: the iterable ends.            Fails when: the iterable raises.
-        """
+    def from_iterable(cls, elements: Iterable[Element]) -> Source[Element, NotUsed]: ...
     @classmethod
-    def range(cls, start: int, stop: int | None = None, step: int = 1) -> Source[int, NotUsed]:
-        """Emit the integers of the builtin `range` with the same arguments.
-
-        Emits when: there is demand.                  Completes when: the range ends.
-        """
+    def range(cls, start: int, stop: int | None = None, step: int = 1) -> Source[int, NotUsed]: ...
     @classmethod
     def from_async_iterable(
         cls, elements: AsyncIterable[Element], loop: asyncio.AbstractEventLoop | None = None
-    ) -> Source[Element, NotUsed]:
-        """Emit the elements of an async generator or another async iterable.
-
-        The iterable runs on the asyncio loop of the actor system; pass `loop` for objects that belong to another loop.
-        Emits when: there was demand and an element has come.
-        Completes when: the iterable ends.            Fails when: the iterable raises.
-        Cancels when: downstream does; the iterator is closed (`aclose`).
-        """
+    ) -> Source[Element, NotUsed]: ...
     @classmethod
-    def from_lines(cls, path: str | os.PathLike[str], encoding: str = "utf-8") -> Source[str, NotUsed]:
-        """Emit the lines of a text file, without their line ends. Can be replayed by line number (`with_replay`).
-
-        Emits when: there is demand and a line was read.   Completes when: the file ends.
-        Fails when: the file cannot be read or decoded.
-        """
+    def from_lines(cls, path: str | os.PathLike[str], encoding: str = "utf-8") -> Source[str, NotUsed]: ...
     @classmethod
-    def single(cls, element: Element) -> Source[Element, NotUsed]:
-        """Emit one element.
-
-        Emits when: there is demand.                  Completes when: it has emitted.
-        """
+    def single(cls, element: Element) -> Source[Element, NotUsed]: ...
     @classmethod
-    def empty(cls) -> Source[Any, NotUsed]:
-        """Complete at once.
-
-        Emits when: never.                            Completes when: it starts.
-        """
+    def empty(cls) -> Source[Any, NotUsed]: ...
     @classmethod
-    def failed(cls, error: BaseException) -> Source[Any, NotUsed]:
-        """Fail at once with `error`.
-
-        Emits when: never.                            Fails when: it starts.
-        """
+    def failed(cls, error: BaseException) -> Source[Any, NotUsed]: ...
     @classmethod
-    def never(cls) -> Source[Any, NotUsed]:
-        """Neither emit nor end.
-
-        Emits when: never.                            Completes when: never.
-        """
+    def never(cls) -> Source[Any, NotUsed]: ...
     @classmethod
-    def repeat(cls, element: Element) -> Source[Element, NotUsed]:
-        """Emit the same element without end.
-
-        Emits when: there is demand.                  Completes when: never.
-        """
+    def repeat(cls, element: Element) -> Source[Element, NotUsed]: ...
     @classmethod
-    def cycle(cls, elements: Iterable[Element] | Callable[[], Iterable[Element]]) -> Source[Element, NotUsed]:
-        """Emit an iterable's elements again and again; a function is called for a new iterable each time.
-
-        Emits when: there is demand.                  Completes when: never.
-        Fails when: the iterable is empty, or raises.
-        """
+    def cycle(cls, elements: Iterable[Element] | Callable[[], Iterable[Element]]) -> Source[Element, NotUsed]: ...
     @classmethod
-    def unfold(cls, seed: S, fn: Callable[[S], tuple[S, Element] | None]) -> Source[Element, NotUsed]:
-        """Emit elements made from a state: `fn(state)` returns (next state, element), or None to complete.
-
-        Emits when: there is demand and `fn` has returned.   Completes when: `fn` returns None.
-        Fails when: `fn` raises.
-        """
+    def unfold(cls, seed: S, fn: Callable[[S], tuple[S, Element] | None]) -> Source[Element, NotUsed]: ...
     @classmethod
-    def unfold_async(cls, seed: S, fn: Callable[[S], Awaitable[tuple[S, Element] | None]]) -> Source[Element, NotUsed]:
-        """As `unfold`, with a coroutine function or one that returns a future; one call at a time.
-
-        Emits when: there is demand and the result has come.   Completes when: the result is None.
-        Fails when: `fn` raises or its future fails.   Cancels when: downstream does; the call is cancelled.
-        """
+    def unfold_async(
+        cls, seed: S, fn: Callable[[S], Awaitable[tuple[S, Element] | None]]
+    ) -> Source[Element, NotUsed]: ...
     @classmethod
     def unfold_resource(
         cls, open: Callable[[], S], read: Callable[[S], Element | None], close: Callable[[S], object]
-    ) -> Source[Element, NotUsed]:
-        """Emit the results of `read(resource)` until it returns None; `close(resource)` is called however the stream ends.
-
-        Emits when: there is demand and `read` has returned.   Completes when: `read` returns None.
-        Fails when: one of the three raises. Supervision of `read`: resume reads again, restart closes and opens the resource first.
-        """
+    ) -> Source[Element, NotUsed]: ...
     @classmethod
     def unfold_resource_async(
         cls,
         open: Callable[[], Awaitable[S]],
         read: Callable[[S], Awaitable[Element | None]],
         close: Callable[[S], Awaitable[object]],
-    ) -> Source[Element, NotUsed]:
-        """Emit what `read(resource)` returns until it returns None; `close(resource)` runs however the stream ends.
-
-        The functions are coroutine functions or return futures; one call runs at a time. `open()` gives the resource.
-        Emits when: there is demand and the result of `read` has come.   Completes when: `read` gives None and `close` has ended.
-        Fails when: one of the three fails.           Cancels when: downstream does; `close` runs after the call in flight.
-        """
+    ) -> Source[Element, NotUsed]: ...
     @classmethod
     def iterate(
         cls, seed: Element, fn: Callable[[Element], Element], while_: Callable[[Element], object] | None = None
-    ) -> Source[Element, NotUsed]:
-        """Emit `seed`, `fn(seed)`, `fn(fn(seed))` and so on; with `while_`, as long as `while_(element)` is true.
-
-        `fn` is called only for an element that is asked for.
-        Emits when: there is demand.                  Completes when: `while_` is false for the next element.
-        Fails when: a function raises.
-        """
+    ) -> Source[Element, NotUsed]: ...
     @classmethod
-    def tick(cls, initial_delay: Duration, interval: Duration, element: Element) -> Source[Element, Cancellable]:
-        """Emit `element` after `initial_delay` (0: at the first demand) and then every `interval` (milliseconds, a timedelta, or a text such as "1s").
-
-        Materializes: a Cancellable that completes it.
-        Emits when: a tick is due and there is demand; without demand the tick is skipped.
-        Completes when: the Cancellable is cancelled.
-        """
+    def tick(cls, initial_delay: Duration, interval: Duration, element: Element) -> Source[Element, Cancellable]: ...
     @classmethod
-    def future(cls, future: Future[Element] | Awaitable[Element]) -> Source[Element, NotUsed]:
-        """Emit the result of a future (of threads or asyncio) or of another awaitable.
-
-        Emits when: the result has come and there is demand.   Completes when: it has emitted.
-        Fails when: the future fails.
-        """
+    def future(cls, future: Future[Element] | Awaitable[Element]) -> Source[Element, NotUsed]: ...
     @classmethod
     def future_source(
         cls, future: Future[Source[Element, M2]] | Awaitable[Source[Element, M2]]
-    ) -> Source[Element, StreamFuture[M2]]:
-        """Emit the elements of the source that is a future's result.
-
-        Materializes: a future of that source's materialized value.
-        Emits when: that source does.                 Completes when: that source does.
-        Fails when: the future or that source fails.
-        """
+    ) -> Source[Element, StreamFuture[M2]]: ...
     @classmethod
-    def lazy_source(cls, make: Callable[[], Source[Element, M2]]) -> Source[Element, StreamFuture[M2]]:
-        """Call `make` for the source when there is demand for its first element, and emit its elements.
-
-        Materializes: a future of that source's materialized value; it fails if there never was demand.
-        Emits when: that source does.                 Completes when: that source does.
-        Fails when: `make` raises or that source fails.
-        """
+    def lazy_source(cls, make: Callable[[], Source[Element, M2]]) -> Source[Element, StreamFuture[M2]]: ...
     @classmethod
     def from_materializer(
         cls, make: Callable[[ActorSystem, Attributes], Source[Element, M2]]
-    ) -> Source[Element, StreamFuture[M2]]:
-        """Make the source when the run starts: `make(system, attributes)` returns it.
-
-        Materializes: a future of that source's materialized value.
-        Emits when: that source does.                 Completes when: that source does.
-        Fails when: `make` raises or that source fails.
-        """
+    ) -> Source[Element, StreamFuture[M2]]: ...
     @classmethod
-    def lazy_single(cls, make: Callable[[], Element]) -> Source[Element, StreamFuture[NotUsed]]:
-        """Emit `make()`, which is called at the first demand.
-
-        Emits when: there is demand.   Completes when: it has emitted.   Fails when: `make` raises.
-        """
+    def lazy_single(cls, make: Callable[[], Element]) -> Source[Element, StreamFuture[NotUsed]]: ...
     @classmethod
     def lazy_future(
         cls, make: Callable[[], Future[Element] | Awaitable[Element]]
-    ) -> Source[Element, StreamFuture[NotUsed]]:
-        """Emit the result of the future that `make()` returns; `make` is called at the first demand.
-
-        Emits when: the future is done.   Completes when: it has emitted.   Fails when: `make` or the future fails.
-        """
+    ) -> Source[Element, StreamFuture[NotUsed]]: ...
     @classmethod
     def lazy_future_source(
         cls, make: Callable[[], Future[Source[Element, M2]] | Awaitable[Source[Element, M2]]]
-    ) -> Source[Element, StreamFuture[StreamFuture[M2]]]:
-        """Emit the elements of the source that is the result of `make()`'s future; `make` is called at the first demand.
-
-        Emits when: that source does.   Completes when: that source does.   Fails when: `make`, the future or the source fails.
-        """
+    ) -> Source[Element, StreamFuture[StreamFuture[M2]]]: ...
     @classmethod
-    def maybe(cls) -> Source[Element, MaybeHandle[Element]]:
-        """Emit one element or none; the materialized handle decides: `succeed(element)`, `complete()` or `fail(error)`.
-
-        Emits when: `succeed` was called and there is demand.   Completes when: it has emitted, or `complete` was called.
-        Fails when: `fail` was called.
-        """
+    def maybe(cls) -> Source[Element, MaybeHandle[Element]]: ...
     @overload
     @classmethod
-    def queue(cls, size: int, overflow: Overflow | None = None) -> Source[Element, BoundedSourceQueue[Element]]:
-        """Emit the elements offered to the materialized queue, on any thread. `offer(x)` returns at once: ENQUEUED, DROPPED when
-        the queue is full, QUEUE_CLOSED, or a Failure.
-
-        The default overflow "drop_new" drops x. To make room for x, "drop_head" drops the oldest element kept, "drop_tail" the
-        youngest, "drop_buffer" all; "fail" fails the stream with BufferOverflow; "backpressure" gives `queue_with_backpressure`.
-        Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
-        Fails when: `fail(error)` is called, or the queue is full ("fail").
-        """
+    def queue(cls, size: int, overflow: Overflow | None = None) -> Source[Element, BoundedSourceQueue[Element]]: ...
     @overload
     @classmethod
     def queue(
@@ -235,14 +108,7 @@ class SourceConstructors:
     @classmethod
     def queue_with_backpressure(
         cls, size: int, max_concurrent_offers: int = MOST_OFFERS
-    ) -> Source[Element, SourceQueueWithBackpressure[Element]]:
-        """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x.
-
-        Offers from several coroutines or threads wait in their order, at most `max_concurrent_offers` of them (1,024 unless set otherwise); one
-        more fails with BufferOverflow. The queue so holds at most `size` + `max_concurrent_offers` elements.
-        Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
-        Fails when: `fail(error)` is called.
-        """
+    ) -> Source[Element, SourceQueueWithBackpressure[Element]]: ...
     @classmethod
     def actor_ref(
         cls,
@@ -251,13 +117,7 @@ class SourceConstructors:
         *,
         complete_when: Callable[[Any], bool] | None = None,
         fail_when: Callable[[Any], BaseException | None] | None = None,
-    ) -> Source[Element, ActorRef]:
-        """Emit the messages sent to the materialized ActorRef; up to `size` are held while there is no demand.
-
-        Emits when: there is demand and a message is held.   Backpressures when: never; `overflow` decides when `size` are held.
-        Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; held messages first.
-        Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; with overflow "fail", when `size` are held.
-        """
+    ) -> Source[Element, ActorRef]: ...
     @classmethod
     def actor_ref_with_backpressure(
         cls,
@@ -265,13 +125,7 @@ class SourceConstructors:
         *,
         complete_when: Callable[[Any], bool] | None = None,
         fail_when: Callable[[Any], BaseException | None] | None = None,
-    ) -> Source[Element, ActorRef]:
-        """Emit the messages sent to the materialized ActorRef; each sender gets `ack` when its message has been pushed.
-
-        Emits when: there is demand and a message has come.   Backpressures when: `ack` is not sent yet.
-        Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; a held message first.
-        Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; a message comes before the `ack` of the one before.
-        """
+    ) -> Source[Element, ActorRef]: ...
     @classmethod
     def server_sent_events(
         cls,
@@ -281,34 +135,13 @@ class SourceConstructors:
         reconnect: RestartSettings | None = RECONNECT,
         client: Callable[[], Any] | None = None,
         max_length: int = LONGEST_EVENT,
-    ) -> Source[ServerSentEvent, NotUsed]:
-        """Emit the events that an HTTP server sends (`text/event-stream`), with httpx.
-
-        When the connection ends or breaks, it is made again after the back-off of `reconnect`, or after the time that the server has
-        asked for, and the server is told the id of the last event; `reconnect=None` never does that. `client()` makes the
-        httpx.AsyncClient, for headers, certificates and timeouts of your own.
-        Emits when: there is demand and an event has come.   Completes when: the server answers 204, or ends and `reconnect` is None.
-        Fails when: the server answers with an error or another type, or `reconnect` allows no further attempt (ConnectionFailed).
-        Cancels when: downstream does; the connection is closed.
-        """
+    ) -> Source[ServerSentEvent, NotUsed]: ...
     @classmethod
     def from_observable(
         cls, observable: Any, overflow: str = "fail", max_buffer: int = 1024
-    ) -> Source[Element, NotUsed]:
-        """Emit the elements of an RxPY observable. An observable knows no demand, so up to `max_buffer` elements wait; then "fail"
-        fails the stream, "drop_head" drops the oldest element, "drop_tail" the youngest that waits, "drop_new" the new one.
-
-        Emits when: an element waits and there is demand.   Completes when: the observable has completed and no element waits.
-        Fails when: the observable fails. The subscription is disposed when downstream cancels.
-        """
+    ) -> Source[Element, NotUsed]: ...
     @classmethod
-    def from_file(cls, path: Path, block: int = BLOCK_BYTES) -> Source[bytes, StreamFuture[IOResult]]:
-        """Emit the bytes of a file, in blocks of `block` bytes; the last may be shorter. Can be replayed by block (`with_replay`).
-
-        Emits when: there is demand and a block was read.   Completes when: the file ends.
-        Fails when: the file cannot be read; the error names it.
-        Materializes: a future of the IOResult, the bytes read by the end; it fails when the stream does.
-        """
+    def from_file(cls, path: Path, block: int = BLOCK_BYTES) -> Source[bytes, StreamFuture[IOResult]]: ...
     @classmethod
     def from_csv(
         cls,
@@ -320,61 +153,18 @@ class SourceConstructors:
         header: bool = True,
         fields: Sequence[str] | None = None,
         types: Mapping[str, Callable[[str], Any]] | None = None,
-    ) -> Source[Any, NotUsed]:
-        """Emit the rows of a CSV file: dicts by the names in its first line, or by `fields` where the file has no such line; with
-        `header=False` alone, lists. Values are texts, but for the fields of which `types` gives a function. Can be replayed by row
-        (`with_replay`).
-
-        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
-        Emits when: there is demand and a row was read.   Completes when: the file ends.
-        Fails when: the file cannot be read or decoded, or a row does not have the fields of the others (FramingError, with file and line).
-        """
+    ) -> Source[Any, NotUsed]: ...
     @classmethod
-    def from_json_lines(cls, path: Path, encoding: str = "utf-8") -> Source[Any, NotUsed]:
-        """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
-        Can be replayed by value (`with_replay`).
-
-        Emits when: there is demand and a line was read.   Completes when: the file ends.
-        Fails when: the file cannot be read or decoded, or a line is no JSON (FramingError, with file and line).
-        """
+    def from_json_lines(cls, path: Path, encoding: str = "utf-8") -> Source[Any, NotUsed]: ...
     @classmethod
     def from_file_object(
         cls, file: Any | Callable[[], Any], block: int = BLOCK_BYTES
-    ) -> Source[Any, StreamFuture[IOResult]]:
-        """Emit what a file-like object reads, `block` bytes (characters, of a text file) at a time.
-
-        A function is called for the object in each run, and its object is closed at the end. An object that is given itself can be read by
-        one run, and stays open.
-        Emits when: there is demand and `read` has returned.   Completes when: `read` returns nothing.
-        Fails when: `read` raises.
-        Materializes: a future of the IOResult, the number of bytes or characters by the end; it fails when the stream does.
-        """
+    ) -> Source[Any, StreamFuture[IOResult]]: ...
     @classmethod
     def tail_file(
         cls, path: Path, *, from_end: bool = False, poll: Duration = "250ms", block: int = BLOCK_BYTES
-    ) -> Source[bytes, NotUsed]:
-        """Emit the bytes of a file, and then those that are written behind them, without end; `.lines()` makes lines of them.
-
-        The file is looked at every `poll` (milliseconds, a timedelta, or a text such as "1s") while nothing new is in it. A file that does not exist yet
-        is waited for. When another file has taken its place (a log that was rotated), the rest of the old file comes first, then the
-        new file from its beginning. A file that was cut to a shorter length is read from its beginning again.
-        Emits when: there is demand and there are new bytes.   Completes when: never; a kill switch or `take_until` ends it.
-        Fails when: the file cannot be read; the error names it.
-        """
+    ) -> Source[bytes, NotUsed]: ...
     @classmethod
-    def from_stdin(cls) -> Source[bytes, NotUsed]:
-        """Emit the bytes of this process's standard input; `.lines()` makes lines of them.
-
-        Emits when: there is demand and bytes have come.   Completes when: standard input ends.
-        Fails when: it cannot be read. One run at a time should read it.
-        """
+    def from_stdin(cls) -> Source[bytes, NotUsed]: ...
     @classmethod
-    def from_writer(cls, buffer: int = 16) -> Source[bytes, StreamWriter]:
-        """Emit what a thread writes to the materialized file object: each `write` is an element.
-
-        `write` waits while `buffer` elements wait in the stream, so a thread that writes faster than the stream reads is slowed down.
-        `close` completes the stream, and a `with` block closes. `io.TextIOWrapper(writer)` takes text.
-        Emits when: there is demand and something was written.   Completes when: the file object is closed.
-        Fails when: `fail(error)` of the file object is called.
-        Materializes: the writable file object, a StreamWriter.
-        """
+    def from_writer(cls, buffer: int = 16) -> Source[bytes, StreamWriter]: ...
