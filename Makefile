@@ -76,7 +76,10 @@ MINUTES ?= 30
 chaos: $(STAMP)
 	$(BIN)/python -m tests.faults.chaos --minutes $(MINUTES)
 
+# what is made of the source: stubs, the list of public names, and the pages of operators
 docs: $(STAMP)
+	$(BIN)/python tools/operator_stubs.py
+	$(BIN)/python tools/public_api.py
 	$(BIN)/python -m docs.generate
 
 clean:

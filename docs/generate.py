@@ -17,8 +17,8 @@ from typing import Any
 import streamactors.dsl
 from docs import broker_page
 from docs import names as names_of_others
+from docs.made_of import recorded
 from docs.pictures import PICTURES, picture, program
-from streamactors.dsl.contract import stage_of
 from streamactors.engine.blueprint.modules import AsyncBoundary
 from streamactors.engine.marks.marks import OPAQUE, Handling
 from streamactors.engine.stage import GraphStage
@@ -53,10 +53,10 @@ def topics() -> list[tuple[str, str, Any]]:
     ]
 
 
-def operators(module: Any, qualified: bool = False) -> list[tuple[str, Any, ast.FunctionDef]]:
-    """Return (name, function, its syntax tree) of the public methods of a module's classes, in the order written."""
+def operators(module: Any, qualified: bool = False) -> list[tuple[str, type, Any, ast.FunctionDef]]:
+    """Return (name, class, function, its syntax tree) of the public methods of a module's classes, in the order written."""
     tree = ast.parse(inspect.getsource(module))
-    found: dict[str, tuple[str, Any, ast.FunctionDef]] = {}
+    found: dict[str, tuple[str, type, Any, ast.FunctionDef]] = {}
     for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         owner = getattr(module, cls.name)
         for node in cls.body:
@@ -65,19 +65,19 @@ def operators(module: Any, qualified: bool = False) -> list[tuple[str, Any, ast.
                 function = getattr(member, "__func__", member)
                 if inspect.isfunction(function) and function.__doc__:
                     name = f"{cls.name}.{node.name}" if qualified else node.name
-                    found[name] = (name, function, node)
+                    found[name] = (name, owner, function, node)
     return list(found.values())
 
 
-def marks(stage: type[GraphStage] | None, sink: bool) -> str:
+def marks(stage: GraphStage | None, sink: bool) -> str:
     """Return one line on how a stage treats marks. Nothing passes a sink; its docstring says when a mark is done."""
     if stage is None:
         return ""
-    if stage is AsyncBoundary:
+    if isinstance(stage, AsyncBoundary):
         return "Marks: pass exactly."
-    if isinstance(inspect.getattr_static(stage, "emits_marks"), property):
+    if isinstance(inspect.getattr_static(type(stage), "emits_marks"), property):
         return "Marks: those of the source inside."
-    if not stage.shape.inlets and not stage.emits_marks:
+    if not stage.shape.inlets:
         return ""
     handling = getattr(stage, "handling", OPAQUE)
     if not isinstance(handling, Handling):
@@ -112,7 +112,7 @@ def page(title: str, file: str, module: Any, marbles: Marbles, qualified: bool =
     ]
     lines += [inspect.cleandoc(module.__doc__ or ""), ""]
     examples = PICTURES.get(file.removesuffix(".md"), {})
-    for name, function, node in operators(module, qualified):
+    for name, owner, function, node in operators(module, qualified):
         lines += [
             f"## {name}",
             "",
@@ -122,14 +122,14 @@ def page(title: str, file: str, module: Any, marbles: Marbles, qualified: bool =
             "",
         ]
         lines += ["```text", inspect.cleandoc(function.__doc__), "```", ""]
+        example = examples[name]
+        with recorded(owner, node.name) as stages:
+            text, shown = program(example) if isinstance(example, str) else (example[0], picture(example, marbles))
         sink = node.returns is not None and ast.unparse(node.returns).startswith("Sink[")
-        told = marks(stage_of(function), sink)
+        told = marks(stages[0] if stages else None, sink)
         if told:
             lines += [told, ""]
-        example = examples.get(name)
-        if example is not None:
-            text, shown = program(example) if isinstance(example, str) else (example[0], picture(example, marbles))
-            lines += ["```python", text, "```", "", "```text", shown, "```", ""]
+        lines += ["```python", text, "```", "", "```text", shown, "```", ""]
     return "\n".join(lines)
 
 
@@ -152,7 +152,7 @@ def _pages(marbles: Marbles) -> dict[str, str]:
     for kind, title in TITLES.items():
         index += [f"## {title}", ""]
         for topic_kind, topic, module in topics():
-            names = [name for name, _, _ in operators(module)] if topic_kind == kind else []
+            names = [name for name, *_ in operators(module)] if topic_kind == kind else []
             if names:
                 file = f"{kind}-{topic}.md"
                 made[file] = page(f"{title}: {topic.replace('_', ' ')}", file, module, marbles)
@@ -164,7 +164,7 @@ def _pages(marbles: Marbles) -> dict[str, str]:
         module = importlib.import_module(f"streamactors.dsl.{name}")
         file = f"{name.removeprefix('dynamic.').replace('.', '-').replace('_', '-')}.md"
         made[file] = page(title, file, module, marbles, qualified=True)
-        names = [each for each, _, _ in operators(module, qualified=True)]
+        names = [each for each, *_ in operators(module, qualified=True)]
         links = ", ".join(f"[{each}]({file}#{each.replace('.', '').lower()})" for each in names)
         index.append(f"- **{title}**: {links}")
     index.append("")

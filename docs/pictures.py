@@ -197,17 +197,14 @@ def _result(code: str, names: dict[str, Any], marbles: Marbles, last: int) -> li
 @contextmanager
 def in_system_of(marbles: Marbles) -> Iterator[None]:
     """Runs without a system use the one of the marbles."""
-    from streamactors.dsl import runnable, source
+    from streamactors.dsl import runnable
 
-    modules: tuple[Any, ...] = (source, runnable)
-    before = [module.default_system for module in modules]
-    for module in modules:
-        module.default_system = lambda: marbles.system
+    before = runnable.default_system
+    runnable.default_system = lambda: marbles.system
     try:
         yield
     finally:
-        for module, default in zip(modules, before, strict=True):
-            module.default_system = default
+        runnable.default_system = before
 
 
 def _future(future: StreamFuture[Any], marbles: Marbles) -> list[Marble]:

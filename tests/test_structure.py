@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,20 @@ def test_a_state_file_is_pure() -> None:
     states = [path for path in files().values() if path.name.endswith("_state.py")]
     assert states
     assert [str(path.relative_to(ROOT)) for path in states if imported.search(_text(path))] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [("from streamactors import Source, Sink", 90), ("from streamactors.kafka import Consumer", 130)],
+)
+def test_an_import_loads_few_modules(program: str, most: int) -> None:
+    """A stage is loaded when its operator is first called, and a client when it is first needed: `python -X importtime` names who loads what."""
+    count = "print(*sorted(name for name in sys.modules if name.startswith('streamactors.')))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{program}\n{count}"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = done.stdout.split()
+    assert len(loaded) <= most, loaded
 
 
 def test_a_public_docstring_that_takes_a_time_names_its_unit() -> None:

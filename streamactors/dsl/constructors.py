@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.dsl.contract import document
 from streamactors.engine.blueprint.modules import Module, StageModule
 from streamactors.engine.stage import GraphStage
 
 
 class Constructors:
-    """Constructors of a part from one stage. The stage's docstring is the constructor's (contract.py)."""
+    """Constructors of a part from one stage."""
 
     __slots__ = ()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        document(cls)
 
     @classmethod
     def _of(cls: Any, blueprint: GraphStage | Module) -> Any:

@@ -14,20 +14,13 @@ from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.operators.context import FlowContextOp
 from streamactors.dsl.operators.every import FlowOps
 from streamactors.dsl.part import checked_combine, joined, module_of, not_used
-from streamactors.dsl.runnable import default_system
+from streamactors.dsl.runnable import started
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import M2, M3, M4, In, Mat, Out, T, U
 from streamactors.dsl.ways_out import FlowWaysOut
 from streamactors.engine.blueprint.modules import Module, StageModule, Wired, keep_both, keep_right
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.stage import Element, NotUsed, Stage
-from streamactors.stages.bases.later import FromMaterializer, FuturePart, LazyPart
 from streamactors.stages.bases.passing import Identity
-from streamactors.stages.control.coupling import CoupledTermination
-from streamactors.stages.sinks.hand_in import HandIn
-from streamactors.stages.sinks.pull import PullSink
-from streamactors.stages.sources.hand_over import HandOver
-from streamactors.stages.transform.mapping import Map
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
@@ -97,6 +90,8 @@ class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
         Completes when: that flow does, or upstream completes without an element.   Cancels when: that flow or downstream cancels.
         Fails when: `make` raises, or that flow fails.
         """
+        from streamactors.stages.bases.later import LazyPart
+
         return Flow(StageModule(LazyPart("lazy_flow", make)))
 
     @staticmethod
@@ -104,6 +99,8 @@ class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
         make: Callable[[], Awaitable[Flow[T, U, M2]] | Future[Flow[T, U, M2]]],
     ) -> Flow[T, U, StreamFuture[M2]]:
         """As `lazy_flow`; `make` returns a future of the flow, or another awaitable."""
+        from streamactors.stages.bases.later import LazyPart
+
         return Flow(StageModule(LazyPart("lazy_future_flow", make)))
 
     @staticmethod
@@ -115,6 +112,8 @@ class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
         Completes when: that flow does.               Cancels when: that flow or downstream cancels.
         Fails when: the future or that flow fails.
         """
+        from streamactors.stages.bases.later import FuturePart
+
         return Flow(StageModule(FuturePart("future_flow", future)))
 
     @staticmethod
@@ -128,25 +127,35 @@ class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
         Completes when: that flow does.               Cancels when: that flow or downstream cancels.
         Fails when: `make` raises, or that flow fails.
         """
+        from streamactors.stages.bases.later import FromMaterializer
+
         return Flow(StageModule(FromMaterializer(make)))
 
     # ── other forms of it ─────────────────────────────────────────────────────────────────────────────────────────
 
     def contramap(self, fn: Callable[[T], In]) -> Flow[T, Out, Mat]:
         """Return a flow that takes `fn(element)` into this one."""
+        from streamactors.stages.transform.mapping import Map
+
         return Flow(joined(StageModule(Map(fn)), self.module, keep_right))
 
     def dimap(self, before: Callable[[T], In], behind: Callable[[Out], U]) -> Flow[T, U, Mat]:
         """Return a flow that takes `before(element)` into this one and emits `behind(result)`."""
+        from streamactors.stages.transform.mapping import Map
+
         return Flow(joined(self.contramap(before).module, StageModule(Map(behind))))
 
     def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Flow[In, Out, NotUsed]]:
         """Run this flow now; return its materialized value and a flow through it, which can be run once, on any system."""
+        from streamactors.stages.sinks.hand_in import HandIn
+        from streamactors.stages.sinks.pull import PullSink
+        from streamactors.stages.sources.hand_over import HandOver
+
         way_in = HandIn()
         graph = joined(
             joined(way_in.entrance, self.module, keep_both), StageModule(PullSink("pre_materialize", None)), keep_both
         )
-        (way_in.begun, value), reader = materialize(graph, system or default_system())
+        (way_in.begun, value), reader = started(graph, system)
         parts = (StageModule(way_in), StageModule(HandOver(reader)))
         return value, Flow(Wired(parts, (), ((0, 0),), ((1, 0),), not_used))
 
@@ -172,11 +181,13 @@ def _ends(operator: str, sink: Any, source: Any) -> tuple[Module, Module]:
 
 
 def _coupled(operator: str, sink: Any, source: Any, combine: Callable[[list[Any]], Any]) -> Flow[Any, Any, Any]:
+    from streamactors.stages.control.coupling import CoupledTermination
+
     parts = (StageModule(CoupledTermination()), *_ends(operator, sink, source))
     return Flow(Wired(parts, (((0, 0), (1, 0)), ((2, 0), (0, 1))), ((0, 0),), ((0, 1),), combine))
 
 
-class _AlsoOnTheClass:
+class OnFlowAndItsClass:
     """An operator of Flow: a method of a flow, and on the class a method of the identity: `Flow.map(f)`."""
 
     def __init__(self, operator: Callable[..., Any]) -> None:
@@ -193,4 +204,4 @@ for _mixin in FlowOps.__mro__:
     if issubclass(_mixin, Ops) and _mixin not in (Ops, FlowContextOp):
         for _name, _operator in vars(_mixin).items():
             if not _name.startswith("_") and callable(_operator):
-                setattr(Flow, _name, _AlsoOnTheClass(_operator))
+                setattr(Flow, _name, OnFlowAndItsClass(_operator))

@@ -1,11 +1,12 @@
 """The kinds of parts, for mix-ins: the classes import the mix-ins, so the mix-ins cannot import the classes.
 
 In signatures a mix-in names the stand-ins below; the stubs that `tools/operator_stubs.py` writes name the classes. To make a part of
-another kind a mix-in calls `part`; the classes register themselves for this."""
+another kind a mix-in calls `part`."""
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from importlib import import_module
+from typing import Any, Final, Generic
 
 from streamactors.dsl.typevars import Ctx, CtxIn, In, Mat, Out
 
@@ -38,14 +39,18 @@ class SubFlow(Generic[Out, Mat]):
     """Stands for streamactors.dsl.sub_flow.SubFlow."""
 
 
-_CLASSES: dict[str, type] = {}
-
-
-def registered(cls: type) -> None:
-    """Let `part` make parts of this class, which has the name of a stand-in."""
-    _CLASSES[cls.__name__] = cls
+HOMES: Final = {
+    "Source": "streamactors.dsl.source",
+    "Flow": "streamactors.dsl.flow",
+    "Sink": "streamactors.dsl.sink",
+    "RunnableGraph": "streamactors.dsl.runnable",
+    "SourceWithContext": "streamactors.dsl.context.with_context",
+    "FlowWithContext": "streamactors.dsl.context.with_context",
+    "SubFlow": "streamactors.dsl.sub_flow",
+}
+"""The modules of the classes that the stand-ins stand for."""
 
 
 def part(kind: type, *arguments: Any) -> Any:
     """Return a part, of the class that the stand-in `kind` stands for; most are made of a blueprint (`Module`)."""
-    return _CLASSES[kind.__name__](*arguments)
+    return getattr(import_module(HOMES[kind.__name__]), kind.__name__)(*arguments)

@@ -9,8 +9,6 @@ from streamactors.dsl.part import Part
 from streamactors.dsl.typevars import M2, Mat
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.blueprint.modules import Attributed, MatMapped, Module
-from streamactors.engine.blueprint.picture import mermaid_of
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.ways_out import FUTURE_NAMES, WaysOut
 from streamactors.stages.checks import plain_function
 
@@ -42,11 +40,7 @@ class RunnableGraph(Part[Mat], WaysOut):
 
         Without `system` it runs in the default system, which ends with the process; with `SparkExecutors(spark)` on a Spark cluster. Raises
         BuildError when a stage between the sources and a reader of marks does not meet the reader's needs."""
-        value: Mat
-        if isinstance(system, Elsewhere):
-            value = system.materialize(self.module)
-        else:
-            value = materialize(self.module, system if system is not None else default_system())
+        value: Mat = system.materialize(self.module) if isinstance(system, Elsewhere) else started(self.module, system)
         return value
 
     def _repr_markdown_(self) -> str:
@@ -59,11 +53,20 @@ class RunnableGraph(Part[Mat], WaysOut):
 
     def to_mermaid(self) -> str:
         """Return the graph as a Mermaid flowchart: its stages as they will run, after fusing, in their islands."""
+        from streamactors.engine.blueprint.picture import mermaid_of
+
         return mermaid_of(self.module)
 
     def map_materialized_value(self, fn: Callable[[Mat], M2]) -> RunnableGraph[M2]:
         """Return this graph with `fn(materialized value)` as its materialized value."""
         return RunnableGraph(MatMapped(self.module, plain_function("map_materialized_value", fn)))
+
+
+def started(module: Module, system: ActorSystem | None) -> Any:
+    """Start a run of a closed blueprint; return its materialized value."""
+    from streamactors.engine.island.materializer import materialize
+
+    return materialize(module, default_system() if system is None else system)
 
 
 def default_system() -> ActorSystem:

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic
 
 from streamactors.dsl.part import Part, joined, module_of
-from streamactors.dsl.runnable import default_system
+from streamactors.dsl.runnable import started
 from streamactors.dsl.sinks.every import SinkConstructors
 from streamactors.dsl.typevars import M2, In, Mat, T
 from streamactors.dsl.ways_out import SinkWaysOut
 from streamactors.engine.blueprint.modules import MatMapped, StageModule, keep_both, keep_right
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.stage import GraphStage, NotUsed
 from streamactors.stages.checks import plain_function
-from streamactors.stages.sinks.hand_in import HandIn
-from streamactors.stages.transform.mapping import Map
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
@@ -38,11 +35,15 @@ class Sink(Part[Mat], SinkConstructors, SinkWaysOut, Generic[In, Mat]):
 
     def contramap(self, fn: Callable[[T], In]) -> Sink[T, Mat]:
         """Return a sink that takes `fn(element)` into this one."""
+        from streamactors.stages.transform.mapping import Map
+
         return Sink(joined(StageModule(Map(fn)), self.module, keep_right))
 
     def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Sink[In, NotUsed]]:
         """Run this sink now; return its materialized value and a sink that feeds it, which can be run once, on any system."""
+        from streamactors.stages.sinks.hand_in import HandIn
+
         way_in = HandIn()
         graph = joined(way_in.entrance, self.module, keep_both)
-        way_in.begun, value = materialize(graph, system or default_system())
+        way_in.begun, value = started(graph, system)
         return value, Sink(StageModule(way_in))

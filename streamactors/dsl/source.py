@@ -7,11 +7,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.dsl.iterate import AsyncElements, iterate
-from streamactors.dsl.kinds import registered
 from streamactors.dsl.operators.every import SourceOps
 from streamactors.dsl.part import checked_combine, joined, labels, module_of, not_used, one_by_one
-from streamactors.dsl.runnable import RunnableGraph, default_system
+from streamactors.dsl.runnable import RunnableGraph, started
 from streamactors.dsl.sources.every import SourceConstructors
 from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U
 from streamactors.dsl.ways_out import SourceWaysOut
@@ -25,20 +23,10 @@ from streamactors.engine.blueprint.modules import (
     keep_both,
     keep_right,
 )
-from streamactors.engine.blueprint.plan import plan_of
-from streamactors.engine.island.materializer import materialize
-from streamactors.engine.marks.replay import Replay
 from streamactors.engine.stage import GraphStage, NotUsed
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.checks import at_least, plain_function
-from streamactors.stages.junctions.fan_in import Merge
-from streamactors.stages.junctions.ordering import MergePrioritized
-from streamactors.stages.junctions.zipping import ZipN, ZipWith
-from streamactors.stages.sinks.pull import PullSink
-from streamactors.stages.sinks.values import Ignore
-from streamactors.stages.sources.deferred import FromMaterializerSource
-from streamactors.stages.sources.hand_over import HandOver
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
@@ -59,25 +47,29 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
     @overload
     @classmethod
     def combine(
-        cls, sources: Iterable[Source[T, Any]], /, strategy: Callable[[int], GraphStage] = Merge
+        cls, sources: Iterable[Source[T, Any]], /, strategy: Callable[[int], GraphStage] | None = None
     ) -> Source[T, NotUsed]: ...
 
     @overload
     @classmethod
-    def combine(cls, *sources: Source[T, Any], strategy: Callable[[int], GraphStage] = Merge) -> Source[T, NotUsed]: ...
+    def combine(
+        cls, *sources: Source[T, Any], strategy: Callable[[int], GraphStage] | None = None
+    ) -> Source[T, NotUsed]: ...
 
     @classmethod
-    def combine(cls, *sources: Any, strategy: Any = Merge) -> Source[Any, NotUsed]:
-        """Join several sources, given one by one or as a list, in a junction that `strategy(number of sources)` makes: Merge,
-        Concat, or your own.
+    def combine(cls, *sources: Any, strategy: Any = None) -> Source[Any, NotUsed]:
+        """Join several sources, given one by one or as a list, in a junction that `strategy(number of sources)` makes: Merge (the
+        default), Concat, or your own.
 
         Emits, completes and fails when the junction does.
         """
+        from streamactors.stages.junctions.fan_in import Merge
+
         several, strategy = one_by_one(sources, strategy)
         modules = [module_of("Source.combine", one, (0, 1)) for one in several]
         if not modules:
             raise BuildError("Source.combine expects at least one source")
-        junction = StageModule(strategy(len(modules)))
+        junction = StageModule((strategy or Merge)(len(modules)))
         if (len(junction.shape.inlets), len(junction.shape.outlets)) != (len(modules), 1):
             raise BuildError(f"Source.combine: the strategy must give a junction of {len(modules)} inlets and 1 outlet")
         wires = tuple(((i + 1, 0), (0, i)) for i in range(len(modules)))
@@ -86,11 +78,15 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
     @classmethod
     def zip_n(cls, sources: Iterable[Source[Any, Any]]) -> Source[tuple[Any, ...], NotUsed]:
         """Return tuples of the elements of all sources. Completes when one of them completes; fails when one fails."""
+        from streamactors.stages.junctions.zipping import ZipN
+
         return cls.combine(*sources, strategy=ZipN)
 
     @classmethod
     def zip_with_n(cls, fn: Callable[..., U], sources: Iterable[Source[Any, Any]]) -> Source[U, NotUsed]:
         """Return `fn(element of each source)`. Completes when one of the sources completes; fails when one fails."""
+        from streamactors.stages.junctions.zipping import ZipWith
+
         return cls.combine(*sources, strategy=lambda n: ZipWith(fn, n))
 
     @classmethod
@@ -98,6 +94,8 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         cls, sources: Iterable[tuple[Source[T, Any], int]], eager_complete: bool = False
     ) -> Source[T, NotUsed]:
         """Return the sources merged, each in proportion to its priority: (source, priority) pairs."""
+        from streamactors.stages.junctions.ordering import MergePrioritized
+
         pairs = list(sources)
         priorities = [priority for _, priority in pairs]
         several = [source for source, _ in pairs]
@@ -123,7 +121,9 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
 
     def run(self, system: ActorSystem | None = None) -> StreamFuture[None]:
         """Run this source, drop its elements, and return a future that ends with the stream."""
-        ended: StreamFuture[None] = materialize(self._into(StageModule(Ignore())), system or default_system())
+        from streamactors.stages.sinks.values import Ignore
+
+        ended: StreamFuture[None] = started(self._into(StageModule(Ignore())), system)
         return ended
 
     def as_observable(self, system: ActorSystem | None = None) -> Any:
@@ -133,24 +133,30 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         subscription cancels the stream. A failure goes to `on_error`; without one RxPY raises it."""
         from streamactors.stages.rx.to_observer import as_observable
 
-        return as_observable(
-            lambda sink: materialize(joined(self.module, StageModule(sink), keep_right), system or default_system())
-        )
+        return as_observable(lambda sink: started(joined(self.module, StageModule(sink), keep_right), system))
 
     def run_iter(self, system: ActorSystem | None = None, *, buffer: int | None = None) -> Iterator[Out]:
         """Iterate over the elements of this source; the run starts at the first `next`.
 
         The stream is at most `buffer` elements ahead (default: a number that follows the reader, from 16 to 4,096). Leaving the loop
         cancels the stream; a failure is raised in the loop. A mark is done when the loop asks for the element behind it."""
+        from streamactors.dsl.iterate import iterate
+        from streamactors.engine.blueprint.plan import plan_of
+        from streamactors.stages.sinks.pull import PullSink
+
         module = self._into(StageModule(PullSink("run_iter", buffer)))
         plan_of(module)  # a graph that cannot run raises here, not at the first element
-        return iterate(lambda: materialize(module, system or default_system()))
+        return iterate(lambda: started(module, system))
 
     def run_async_iter(self, system: ActorSystem | None = None, *, buffer: int | None = None) -> AsyncIterator[Out]:
         """As `run_iter`, for `async for` in any asyncio loop; `aclose()` or leaving the loop cancels the run."""
+        from streamactors.dsl.iterate import AsyncElements
+        from streamactors.engine.blueprint.plan import plan_of
+        from streamactors.stages.sinks.pull import PullSink
+
         module = self._into(StageModule(PullSink("run_async_iter", buffer)))
         plan_of(module)
-        return AsyncElements(lambda: materialize(module, system or default_system()))
+        return AsyncElements(lambda: started(module, system))
 
     def _into(self, sink: Module) -> Module:
         return joined(self.module, sink, keep_right)
@@ -161,18 +167,23 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         """Run this source now; return its materialized value and a source of its elements, which can be run once, on any system.
 
         Nothing is lost: the source waits until it is read, a buffer ahead. A mark is done when it is read."""
+        from streamactors.stages.sinks.pull import PullSink
+        from streamactors.stages.sources.hand_over import HandOver
+
         graph = joined(self.module, StageModule(PullSink("pre_materialize", None)), keep_both)
-        value, reader = materialize(graph, system or default_system())
+        value, reader = started(graph, system)
         return value, Source(StageModule(HandOver(reader)))
 
     def materialize_into_source(self, sink: Sink[Out, Future[T]]) -> Source[T, NotUsed]:
         """Return a source that, when it is run, runs this source into `sink` and emits the result of the sink's future.
 
         Completes when: it has emitted.   Fails when: the future fails.   Cancels when: downstream does; the inner run goes on."""
+        from streamactors.stages.sources.deferred import FromMaterializerSource
+
         graph = joined(self.module, module_of("materialize_into_source", sink, (1, 0)), keep_right)
 
         def run(system: ActorSystem, _: Attributes) -> Source[T, NotUsed]:
-            return Source.future(materialize(graph, system))
+            return Source.future(started(graph, system))
 
         return Source(MatMapped(StageModule(FromMaterializerSource(run)), not_used))
 
@@ -196,6 +207,9 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
 
 def _replayed(module: Module, start: int, marks_at: Iterable[int], on_done: Callable[[int], Any] | None) -> Module:
     """Return `module` with its source started at `start`. Raises BuildError when there is not exactly one replayable source in it."""
+    from streamactors.engine.blueprint.plan import plan_of
+    from streamactors.engine.marks.replay import Replay
+
     at_least("with_replay", "start", start, 0)
     if not isinstance(marks_at, Iterable):
         raise BuildError(f"with_replay: marks_at must be positions, got {shortened(marks_at, 60)}")
@@ -210,6 +224,3 @@ def _replayed(module: Module, start: int, marks_at: Iterable[int], on_done: Call
             f"{labels(module, 60)}; give each source its own, before they are joined"
         )
     return Attributed(module, Attributes(replay=Replay.of(start, positions, on_done)))
-
-
-registered(Source)

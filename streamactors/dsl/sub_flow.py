@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from streamactors.dsl.kinds import registered
 from streamactors.dsl.operators.every import SubFlowOps
 from streamactors.dsl.part import module_of
 from streamactors.dsl.sink import Sink
@@ -12,10 +11,9 @@ from streamactors.dsl.typevars import Mat, Out
 from streamactors.engine.blueprint.modules import Module, StageModule
 from streamactors.engine.ways_out import WaysOut
 from streamactors.stages.bases.passing import Identity
-from streamactors.stages.junctions.fan_out import Broadcast
-from streamactors.stages.sinks.values import Ignore
-from streamactors.stages.substreams.substreams import Substreams
-from streamactors.stages.transform.mapping import Filter
+
+if TYPE_CHECKING:
+    from streamactors.stages.substreams.substreams import Substreams
 
 
 class SubFlow(SubFlowOps[Out, Mat], WaysOut):
@@ -62,6 +60,10 @@ class SubFlow(SubFlowOps[Out, Mat], WaysOut):
         """Send every substream to a sink of its own; materialized values of the sinks are dropped.
 
         Return a graph that is ready to run when the stream begins with a source, else a sink."""
+        from streamactors.stages.junctions.fan_out import Broadcast
+        from streamactors.stages.sinks.values import Ignore
+        from streamactors.stages.transform.mapping import Filter
+
         module_of("to", sink, (1, 0))
         consumed: Any = self._fan_out(Broadcast(2, eager_cancel=True), sink)._via(Filter(_never))
         return consumed.merge_substreams().to(Sink(StageModule(Ignore())))
@@ -69,6 +71,3 @@ class SubFlow(SubFlowOps[Out, Mat], WaysOut):
 
 def _never(_: object) -> bool:
     return False
-
-
-registered(SubFlow)

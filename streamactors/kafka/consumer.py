@@ -8,12 +8,10 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
-from streamactors.dsl.context.with_context import SourceWithContext
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
-from streamactors.kafka.between.source_services import SERVICES
 from streamactors.kafka.committable import (
     CommittableMessage,
     CommittableOffset,
@@ -23,24 +21,23 @@ from streamactors.kafka.committable import (
     committable_with_metadata,
 )
 from streamactors.kafka.control import Control
-from streamactors.kafka.reading.delays import DelayedTopics
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.kafka.sources.consumer_link import ConsumerLink
-from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
-from streamactors.kafka.sources.partitioned_stage import PartitionedSourceStage
-from streamactors.kafka.sources.read_plan import ReadPlan
-from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
-from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, Subscriptions, TopicPartition
 from streamactors.stages.checks import function, plain_function
-from streamactors.windows.definitions.duration import Duration as EventTime
-from streamactors.windows.record import Record
-from streamactors.windows.state.disk.definition import State
 
 if TYPE_CHECKING:
+    from streamactors.dsl.context.with_context import SourceWithContext
     from streamactors.kafka.between.topics import KafkaTopics
+    from streamactors.kafka.reading.delays import DelayedTopics
+    from streamactors.kafka.sources.consumer_link import ConsumerLink
+    from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
+    from streamactors.kafka.sources.read_plan import ReadPlan
+    from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
+    from streamactors.windows.definitions.duration import Duration as EventTime
+    from streamactors.windows.record import Record
+    from streamactors.windows.state.disk.definition import State
 
 
 class Consumer:
@@ -190,6 +187,8 @@ class Consumer:
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> SourceWithContext[ConsumerRecord, CommittableOffset, Control]:
         """Emit records with their offsets as context, for `Committer.sink_with_offset_context`."""
+        from streamactors.dsl.context.with_context import SourceWithContext
+
         name = "Consumer.source_with_offset_context"
         needs_group(name, settings)
         source = consumer_source(name, settings, subscription, until, commits=Commits.OFFSETS, convert=_pairs)
@@ -305,6 +304,8 @@ class Consumer:
         """Return a consumer that many sources share, each with partitions of its own: one connection and one poll for all.
 
         Its `source`, `plain_source` and `committable_source` take `Subscriptions.assignment(…)`; `stop()` ends them all."""
+        from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
+
         _checked_settings("Consumer.shared", settings)
 
         def build(
@@ -351,6 +352,8 @@ def consumer_source(
 
 
 def _whole(name: str, plan: ReadPlan) -> Source[Any, Control]:
+    from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+
     return Source(StageModule(ConsumerSourceStage(name, plan)))
 
 
@@ -366,6 +369,8 @@ def partitioned_source(
     on_revoke: OnRevoke | None = None,
 ) -> Source[Any, Control]:
     """As `consumer_source`, of sources by partition."""
+    from streamactors.kafka.sources.partitioned_stage import PartitionedSourceStage
+
     plan = _plan(name, settings, subscription, until, commits, convert)
     plan = replace(plan, offsets_on_assign=offsets_on_assign, on_revoke=on_revoke)
     return Source(StageModule(PartitionedSourceStage(name, plan)))
@@ -380,6 +385,9 @@ def _checked_settings(name: str, settings: Any) -> None:
 def _plan(
     name: str, settings: Any, subscription: Any, until: str | None, commits: Commits, convert: Convert | None
 ) -> ReadPlan:
+    from streamactors.kafka.between.source_services import SERVICES
+    from streamactors.kafka.sources.read_plan import ReadPlan
+
     _checked_settings(name, settings)
     if not isinstance(subscription, Subscription):
         raise BuildError(f"{name} expects a subscription (Subscriptions.topics(…)), got {type(subscription).__name__}")

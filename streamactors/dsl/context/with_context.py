@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from streamactors.dsl.context.every import FlowContextOps, SourceContextOps
 from streamactors.dsl.flow import Flow
-from streamactors.dsl.kinds import registered
 from streamactors.dsl.part import checked_combine, joined, module_of
 from streamactors.dsl.runnable import RunnableGraph
 from streamactors.dsl.source import Source
@@ -73,7 +72,3 @@ class FlowWithContext(FlowContextOps[In, CtxIn, Out, Ctx, Mat]):
     def as_flow(self) -> Flow[tuple[In, CtxIn], tuple[Out, Ctx], Mat]:
         """Return the plain flow of the pairs (element, context)."""
         return Flow(self.module)
-
-
-registered(SourceWithContext)
-registered(FlowWithContext)

@@ -11,8 +11,8 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.stage import NotUsed
+from streamactors.stages.defaults import NO_MESSAGE
 from streamactors.stages.rate.strategies import Overflow
-from streamactors.stages.sinks.actor_sink import NO_MESSAGE
 from streamactors.stages.sinks.actor_tell import TellSink
 from streamactors.stages.sources.actor_ref import TopicSource
 

@@ -11,12 +11,6 @@ from streamactors.actors.messages import ActorAddress
 from streamactors.clock import Timeout
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
-from streamactors.stages.asynchronous.asking import Ask, AskWithStatus
-from streamactors.stages.asynchronous.map_async import MapAsync, MapAsyncUnordered
-from streamactors.stages.asynchronous.map_parallel import MapParallel
-from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned, MapAsyncPartitionedUnordered
-from streamactors.stages.asynchronous.scan_async import ScanAsync
-from streamactors.stages.fold.fold import Reduce
 
 
 class AsyncOps(Ops[Out, Mat]):
@@ -39,6 +33,19 @@ class AsyncOps(Ops[Out, Mat]):
     def map_async(
         self, parallelism: int, fn: Callable[[Out], Any], *, loop: AbstractEventLoop | None = None
     ) -> Ops[Any, Mat]:
+        """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
+
+        A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
+        made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
+        like any other.
+        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once, without waiting for older calls.
+        Supervision: resume and restart drop the element.
+        Marks: in the queue of calls.
+        """
+        from streamactors.stages.asynchronous.map_async import MapAsync
+
         return self._via(MapAsync(parallelism, fn, loop))
 
     @overload
@@ -56,6 +63,15 @@ class AsyncOps(Ops[Out, Mat]):
     def map_async_unordered(
         self, parallelism: int, fn: Callable[[Out], Any], *, loop: AbstractEventLoop | None = None
     ) -> Ops[Any, Mat]:
+        """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
+
+        Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        Marks: when all elements before them have left.
+        """
+        from streamactors.stages.asynchronous.map_async import MapAsyncUnordered
+
         return self._via(MapAsyncUnordered(parallelism, fn, loop))
 
     @overload
@@ -97,11 +113,36 @@ class AsyncOps(Ops[Out, Mat]):
         *,
         loop: AbstractEventLoop | None = None,
     ) -> Ops[Any, Mat]:
+        """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
+
+        Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
+        Emits when: the oldest call has ended.
+        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        Marks: in the queue of calls.
+        """
+        from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned
+
         return self._via(MapAsyncPartitioned(parallelism, key, fn, per_partition, loop))
 
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
     ) -> Ops[U, Mat]:
+        """Call `fn` with each element in one of several worker processes; emit the results in the elements' order.
+
+        For functions that compute for a while in Python: about 50 µs and more. `processes`: by default the number of cores that this process may
+        use. With `ordered=False` results are emitted as they come. Elements and results must be of the types that can cross a process boundary, and
+        `fn` goes by import name or with cloudpickle (docs/cores.md). Elements travel in tasks of about 5 ms.
+        Emits when: the oldest task has ended.        Backpressures when: each process has two tasks, or results wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, after the results before it; a process dies and the run reads no marks (WorkerDied). In a run that reads
+        marks another process repeats the task.
+        Supervision: resume and restart drop the element; the decider is called in the worker process.
+        Marks: in the queue of tasks.
+        """
+        from streamactors.stages.asynchronous.map_parallel import MapParallel
+
         return self._via(MapParallel(fn, processes, ordered))
 
     @overload
@@ -143,6 +184,17 @@ class AsyncOps(Ops[Out, Mat]):
         *,
         loop: AbstractEventLoop | None = None,
     ) -> Ops[Any, Mat]:
+        """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
+
+        The results of one key come in their order if `per_partition` is 1.
+        Emits when: a call has ended.
+        Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
+        Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
+        Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
+        Marks: when all elements before them have left.
+        """
+        from streamactors.stages.asynchronous.partitioned import MapAsyncPartitionedUnordered
+
         return self._via(MapAsyncPartitionedUnordered(parallelism, key, fn, per_partition, loop))
 
     @overload
@@ -152,14 +204,49 @@ class AsyncOps(Ops[Out, Mat]):
     def ask(self, parallelism: int, actor: ActorAddress, timeout: Timeout = "5s", /) -> Ops[Any, Mat]: ...
 
     def ask(self, actor: Any, timeout: Any = None, parallelism: Any = None) -> Ops[Any, Mat]:
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
+        with a `timeout` of 5 s. Akka's order of arguments, `ask(parallelism, actor, timeout)`, works as well.
+        A number as `timeout` is seconds.
+
+        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
+        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
+        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
+        Supervision: resume and restart drop the element.
+        Marks: in the queue of questions.
+        """
+        from streamactors.stages.asynchronous.asking import Ask
+
         if isinstance(actor, int):
             parallelism, actor, timeout = actor, timeout, parallelism
         return self._via(Ask(actor, "5s" if timeout is None else timeout, 2 if parallelism is None else parallelism))
 
     def ask_with_status(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
+        """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
+        A number as `timeout` is seconds.
+
+        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
+        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
+        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is no StatusReply; the actor has stopped.
+        Supervision: resume and restart drop the element.
+        Marks: in the queue of questions.
+        """
+        from streamactors.stages.asynchronous.asking import AskWithStatus
+
         return self._via(AskWithStatus(actor, timeout, parallelism))
 
     def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Ops[U, Mat]:
+        """Emit `zero`, then for each element the value so far combined with it by the asynchronous `fn(value, element)`.
+
+        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
+        Each run starts with a copy of `zero`.
+        Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
+        Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
+        Fails when: a call fails.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
+        Marks: in the queue of calls.
+        """
+        from streamactors.stages.asynchronous.scan_async import ScanAsync
+
         return self._via(ScanAsync(zero, fn))
 
     def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Ops[U, Mat]:
@@ -170,4 +257,7 @@ class AsyncOps(Ops[Out, Mat]):
         Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
         Marks: behind the result.
         """
+        from streamactors.stages.asynchronous.scan_async import ScanAsync
+        from streamactors.stages.fold.fold import Reduce
+
         return self._via_as("fold_async", ScanAsync(zero, fn), Reduce(lambda _, value: value))

@@ -2,9 +2,11 @@
 
     class LimitOps(Ops[Out, Mat]):
         def take(self, n: int) -> Ops[Out, Mat]:
+            from streamactors.stages.limit.counting import Take
+
             return self._via(Take(n))
 
-The method has the docstring of the stage `Take` (contract.py). `Ops[U, Mat]` in a signature stands for Source[U, Mat], Flow[In, U, Mat]
+The method has the docstring of the operator: what it does, and the four "when"s. Its page and `help()` show it. `Ops[U, Mat]` in a signature stands for Source[U, Mat], Flow[In, U, Mat]
 or a sub-flow, whichever it is called on. Type checkers see that through `every.pyi`, which `tools/operator_stubs.py` writes."""
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic
 
-from streamactors.dsl.contract import document
 from streamactors.dsl.part import Part, checked_combine, joined, module_of
 from streamactors.dsl.typevars import Mat, Out
 from streamactors.engine.blueprint.attributes import Attributes
@@ -25,10 +26,6 @@ class Ops(Part[Mat], Generic[Out, Mat]):
     """A part with an open outlet, and the helpers of the operators."""
 
     __slots__ = ()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        document(cls)
 
     def _with(self, module: Module) -> Ops[Any, Any]:
         """Return a part of this part's kind over another blueprint."""

@@ -11,7 +11,6 @@ from streamactors.dsl.part import joined
 from streamactors.dsl.typevars import In, K, Mat, Out, T, U
 from streamactors.engine.blueprint.modules import StageModule, keep_right
 from streamactors.stages.checks import plain_function
-from streamactors.stages.transform.mapping import Map
 
 
 class SourceContextOp(Ops[Out, Mat]):
@@ -44,4 +43,6 @@ class FlowContextOp(Ops[Out, Mat], Generic[In, Out, Mat]):
 
 
 def _map(fn: Callable[[Any], Any]) -> StageModule:
+    from streamactors.stages.transform.mapping import Map
+
     return StageModule(Map(fn))

@@ -16,21 +16,12 @@ from streamactors.engine.supervision import Directive
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError
 from streamactors.stages.checks import plain_function
-from streamactors.stages.control.restart_settings import RestartSettings
-from streamactors.stages.control.retrying_flow import FailedElement, RetryingFlow
-from streamactors.stages.errors.recovering import (
-    MapError,
-    On,
-    OnErrorComplete,
-    Recover,
-    RecoverWith,
-    RecoverWithRetries,
-    failures,
-)
-from streamactors.stages.junctions.sides_first import DivertTo
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Sink, Source
+    from streamactors.stages.control.restart_settings import RestartSettings
+    from streamactors.stages.control.retrying_flow import FailedElement
+    from streamactors.stages.errors.recovering import On
 
 
 class ErrorOps(Ops[Out, Mat]):
@@ -39,24 +30,62 @@ class ErrorOps(Ops[Out, Mat]):
     __slots__ = ()
 
     def map_error(self, fn: Callable[[Any], BaseException], on: On = Exception) -> Ops[Out, Mat]:
+        """Turn a failure into another one: `fn(error)` returns the error to fail with.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.errors.recovering import MapError
+
         return self._via(MapError(fn, on))
 
     def recover(self, fn: Callable[[Any], U], on: On = Exception) -> Ops[Out | U, Mat]:
+        """Emit one last element instead of failing: `fn(error)` returns it.
+
+        Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
+        Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
+        """
+        from streamactors.stages.errors.recovering import Recover
+
         return self._via(Recover(fn, on))
 
     def recover_with(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Ops[Out | U, Mat]:
+        """Continue with another source instead of failing: `fn(error)` returns it. A failure of that source is handled the same way.
+
+        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
+        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
+        """
+        from streamactors.stages.errors.recovering import RecoverWith
+
         return self._via(RecoverWith(fn, on))
 
     def recover_with_retries(
         self, attempts: int, fn: Callable[[Any], Source[U, Any]], on: On = Exception
     ) -> Ops[Out | U, Mat]:
+        """As `recover_with`, at most `attempts` times (-1: without a limit); then the failure passes.
+
+        Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
+        Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
+        Fails when: upstream and the replacing sources have failed more than `attempts` times, with the last failure.
+        """
+        from streamactors.stages.errors.recovering import RecoverWithRetries
+
         return self._via(RecoverWithRetries(attempts, fn, on))
 
     def on_error_complete(self, on: On = Exception) -> Ops[Out, Mat]:
+        """Complete instead of failing.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes or fails.  Cancels when: downstream cancels.
+        """
+        from streamactors.stages.errors.recovering import OnErrorComplete
+
         return self._via(OnErrorComplete(on))
 
     def on_error_resume(self, fn: Callable[[Any], Source[U, Any]], on: On = Exception) -> Ops[Out | U, Mat]:
         """As `recover_with`; the name that Reactive Streams libraries use."""
+        from streamactors.stages.errors.recovering import RecoverWith
+
         return self._via(RecoverWith(fn, on))
 
     def on_error_continue(
@@ -66,6 +95,8 @@ class ErrorOps(Ops[Out, Mat]):
 
         The decider of all stages up to here that honour supervision (see their pages). Dropped elements are logged: one line a second for each place that raises.
         """
+        from streamactors.stages.errors.recovering import failures
+
         chosen = failures("on_error_continue", on)
         if fn is not None:
             plain_function("on_error_continue", fn)
@@ -100,6 +131,9 @@ class ErrorOps(Ops[Out, Mat]):
         Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
         Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
         """
+        from streamactors.stages.control.retrying_flow import RetryingFlow, has_failed
+        from streamactors.stages.junctions.sides_first import DivertTo
+
         if self._is_source_or_substream():
             raise BuildError(
                 f"{type(self).__name__}.retry: a source does not give an element again; retry the flow behind it: "
@@ -110,11 +144,7 @@ class ErrorOps(Ops[Out, Mat]):
         )
         if dead_letters is None:
             return retried
-        return retried._fan_out(DivertTo(_has_failed), dead_letters)
+        return retried._fan_out(DivertTo(has_failed), dead_letters)
 
     def _is_source_or_substream(self) -> bool:
         return bool(self.module.shape.outlets) and (not self.module.shape.inlets or type(self).__name__ == "SubFlow")
-
-
-def _has_failed(element: Any) -> bool:
-    return type(element) is FailedElement

@@ -1,7 +1,7 @@
 """Every operator in one class, from the mix-ins by topic. Type checkers read `every.pyi` instead of this file.
 
-To add an operator, write its stage in `streamactors/stages`, with the contract in its docstring, and one method in the mix-in of its topic;
-then run `python tools/operator_stubs.py`. A new mix-in goes into the list of bases below."""
+To add an operator, write its stage in `streamactors/stages`, and one method in the mix-in of its topic, with the contract in its docstring;
+then run `make docs`. A new mix-in goes into the list of bases below."""
 
 from __future__ import annotations
 

@@ -24,16 +24,20 @@ from streamactors.dsl.source import Source
 from streamactors.dsl.sub_flow import SubFlow
 from streamactors.dsl.typevars import M2, M3, In, K, Mat, Out, S, T, U, V
 from streamactors.engine.stage import Element, GraphStage, NotUsed, Stage
-from streamactors.stages.bases.emitting import NOT_GIVEN
-from streamactors.stages.compression.zlib_streams import BLOCK_BYTES
-from streamactors.stages.compression.zstd_frames import FRAME_BYTES, LARGEST_FRAME
 from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.control.retrying_flow import FailedElement
+from streamactors.stages.defaults import (
+    BACKPRESSURE,
+    BLOCK_BYTES,
+    FRAME_BYTES,
+    LARGEST_FRAME,
+    LONGEST_EVENT,
+    LONGEST_ROW,
+    NOT_GIVEN,
+)
 from streamactors.stages.errors.recovering import On
 from streamactors.stages.framing.length_field import ByteOrder, FrameSize
-from streamactors.stages.framing.rows import LONGEST_ROW
-from streamactors.stages.framing.server_sent_events import LONGEST_EVENT, ServerSentEvent
-from streamactors.stages.rate.buffer import BACKPRESSURE
+from streamactors.stages.framing.server_sent_events import ServerSentEvent
 from streamactors.stages.substreams.group_by import WhenFull
 from streamactors.stages.watching.meter import RateMeter
 from streamactors.stages.watching.monitor import FlowMonitor

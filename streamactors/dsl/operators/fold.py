@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, S, U
 from streamactors.stages.checks import plain_function
-from streamactors.stages.fold.aggregating import AggregateWithBoundary
-from streamactors.stages.fold.fold import Fold, Reduce, Scan, StatefulMap
-from streamactors.stages.fold.fold_while import FoldWhile
-from streamactors.stages.fold.grouped_within import GroupedWithin
-from streamactors.stages.fold.grouping import Grouped, Sliding
-from streamactors.stages.fold.grouping_by import GroupedAdjacentBy, GroupedAdjacentByWeighted, GroupedWeighted
-from streamactors.stages.fold.map_with_resource import MapWithResource
-from streamactors.stages.fold.quantiles import Quantiles, checked_k, checked_ranks, sketch_class
-from streamactors.stages.fold.stateful_map_concat import StatefulMapConcat
-from streamactors.stages.fold.weighted_within import GroupedWeightedWithin
-from streamactors.stages.transform.mapping import Filter, Map
+
+if TYPE_CHECKING:
+    from streamactors.stages.fold.quantiles import Quantiles
 
 
 class FoldOps(Ops[Out, Mat]):
@@ -29,12 +21,41 @@ class FoldOps(Ops[Out, Mat]):
     __slots__ = ()
 
     def scan(self, zero: U, fn: Callable[[U, Out], U]) -> Ops[U, Mat]:
+        """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
+
+        Each run starts with a copy of `zero`.
+        Emits when: `fn` has returned.                Backpressures when: downstream does.
+        Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart goes back to `zero` and emits it.
+        """
+        from streamactors.stages.fold.fold import Scan
+
         return self._via(Scan(zero, fn))
 
     def fold(self, zero: U, fn: Callable[[U, Out], U]) -> Ops[U, Mat]:
+        """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
+
+        Each run starts with a copy of `zero`.
+        Emits when: upstream completes.               Backpressures when: downstream does.
+        Completes when: the result has been emitted.  Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: behind the result.
+        """
+        from streamactors.stages.fold.fold import Fold
+
         return self._via(Fold(zero, fn))
 
     def fold_while(self, zero: U, predicate: Callable[[U], Any], fn: Callable[[U, Out], U]) -> Ops[U, Mat]:
+        """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; emit the result.
+
+        Each run starts with a copy of `zero`. The value for which the predicate is false is the result.
+        Emits when: the predicate is false, or upstream completes.   Backpressures when: downstream does.
+        Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
+        Supervision: resume drops the element, restart also goes back to `zero`.
+        Marks: behind the result.
+        """
+        from streamactors.stages.fold.fold_while import FoldWhile
+
         return self._via(FoldWhile(zero, predicate, fn))
 
     def accumulate(self, fn: Callable[[Any, Out], Any] = operator.add) -> Ops[Any, Mat]:
@@ -45,6 +66,8 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Marks: at once, exactly.
         """
+        from streamactors.stages.fold.fold import StatefulMap
+
         plain_function("accumulate", fn)
 
         def add(state: list[Any], element: Any) -> tuple[list[Any], Any]:
@@ -54,6 +77,16 @@ class FoldOps(Ops[Out, Mat]):
         return self._via_as("accumulate", StatefulMap(list, add))
 
     def reduce(self, fn: Callable[[Any, Out], Any]) -> Ops[Out, Mat]:
+        """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
+
+        Emits when: upstream completes.               Backpressures when: downstream does.
+        Completes when: the result has been emitted.  Cancels when: downstream cancels.
+        Fails when: there was no element, with NoSuchElement.
+        Supervision: resume drops the element, restart also what was combined so far.
+        Marks: behind the result.
+        """
+        from streamactors.stages.fold.fold import Reduce
+
         return self._via(Reduce(fn))
 
     def stateful_map(
@@ -62,14 +95,47 @@ class FoldOps(Ops[Out, Mat]):
         fn: Callable[[S, Out], tuple[S, U]],
         on_complete: Callable[[S], U | None] | None = None,
     ) -> Ops[U, Mat]:
+        """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
+
+        `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
+        ends; what it returns is emitted last, unless it is None or downstream has cancelled.
+        Emits when: `fn` has returned, and once at the end if `on_complete` returns a result.
+        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
+        Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart also closes the state, emits the result of that, and makes a new state.
+        Fails when: upstream or a function fails, after the result of `on_complete`.
+        """
+        from streamactors.stages.fold.fold import StatefulMap
+
         return self._via(StatefulMap(create, fn, on_complete))
 
     def map_with_resource(
         self, open: Callable[[], S], fn: Callable[[S, Out], U], close: Callable[[S], U | None] | None = None
     ) -> Ops[U, Mat]:
+        """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
+
+        `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
+        Emits when: `fn` has returned, and once at the end if `close` gives something.
+        Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
+        Cancels when: downstream cancels.
+        Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
+        Fails when: upstream or a function fails, behind what `close` gives.
+        """
+        from streamactors.stages.fold.map_with_resource import MapWithResource
+
         return self._via(MapWithResource(open, fn, close))
 
     def stateful_map_concat(self, create: Callable[[], Callable[[Out], Iterable[U]]]) -> Ops[U, Mat]:
+        """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
+
+        Iterators are read on demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
+        Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
+        Marks: when the current iterable has ended.
+        """
+        from streamactors.stages.fold.stateful_map_concat import StatefulMapConcat
+
         return self._via(StatefulMapConcat(create))
 
     def pairwise(self) -> Ops[tuple[Out, Out], Mat]:
@@ -78,17 +144,48 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: an element arrives, from the second on.   Backpressures when: downstream does.
         Completes when: upstream completes.                   Cancels when: downstream cancels.
         """
+        from streamactors.stages.fold.grouping import Sliding
+        from streamactors.stages.transform.mapping import Filter, Map
+
         return self._via_as("pairwise", Sliding(2), Filter(lambda pair: len(pair) == 2), Map(tuple))
 
     def grouped(self, n: int) -> Ops[list[Out], Mat]:
+        """Collect elements into lists of `n`; the last one may be shorter.
+
+        Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Marks: behind the list that has the elements before them.
+        """
+        from streamactors.stages.fold.grouping import Grouped
+
         return self._via(Grouped(n))
 
     def grouped_within(self, n: int, span: Duration) -> Ops[list[Out], Mat]:
+        """Collect elements into lists: of `n`, or of the elements that came within `span`, whichever is first; never an empty list.
+
+        A number as `span` is ms. Spans are counted from the last full list, or from the start.
+        Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
+        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
+        Marks: behind the list that has the elements before them.
+        """
+        from streamactors.stages.fold.grouped_within import GroupedWithin
+
         return self._via(GroupedWithin(n, span))
 
     def grouped_weighted_within(
         self, max_weight: float, span: Duration, cost: Callable[[Out], float], max_number: int | None = None
     ) -> Ops[list[Out], Mat]:
+        """Collect elements into lists that weigh at most `max_weight`, have at most `max_number` elements, and whose elements came within
+        `span` (ms, a timedelta or a text) of the first; a heavier element is a list of its own. Never an empty list.
+
+        Emits when: a list has its weight or number, the next element would make it too heavy, or its time is over.
+        Backpressures when: downstream does and a list is full.
+        Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
+        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
+        Marks: behind the list that has the elements before them.
+        """
+        from streamactors.stages.fold.weighted_within import GroupedWeightedWithin
+
         return self._via(GroupedWeightedWithin(max_weight, span, cost, max_number))
 
     def aggregate_with_boundary(
@@ -98,6 +195,18 @@ class FoldOps(Ops[Out, Mat]):
         harvest: Callable[[S], U],
         emit_on_timer: tuple[Callable[[S], Any], Duration] | None = None,
     ) -> Ops[U, Mat]:
+        """Combine elements until `aggregate` says that the result is complete.
+
+        `allocate()` makes a new aggregate; `aggregate(it, element)` returns (the new one, whether it is complete); `harvest(it)` returns the
+        result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (ms,
+        a timedelta or a text), too.
+        Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
+        Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
+        Supervision: resume drops an element for which a function raised, restart also the aggregate.
+        Marks: behind the result that has the elements before them.
+        """
+        from streamactors.stages.fold.aggregating import AggregateWithBoundary
+
         return self._via(AggregateWithBoundary(allocate, aggregate, harvest, emit_on_timer))
 
     def quantiles(
@@ -112,6 +221,10 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: the result has been emitted.  Cancels when: downstream cancels.
         Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: behind the result.
         """
+        from streamactors.stages.fold.fold import Fold
+        from streamactors.stages.fold.quantiles import Quantiles, checked_k, checked_ranks, sketch_class
+        from streamactors.stages.transform.mapping import Map
+
         sketch_class()
         wanted, size = checked_ranks("quantiles", ranks), checked_k("quantiles", k)
         number = None if value is None else plain_function("quantiles", value)
@@ -123,15 +236,54 @@ class FoldOps(Ops[Out, Mat]):
         return self._via_as("quantiles", Fold(None, add), Map(lambda sketch: {} if sketch is None else sketch.values()))
 
     def sliding(self, n: int, step: int = 1) -> Ops[list[Out], Mat]:
+        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
+
+        At the end a shorter list is emitted if it has elements that no other list has. With a step above `n`, elements between
+        the lists are dropped.
+        Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Marks: behind the last list that has elements from before them.
+        """
+        from streamactors.stages.fold.grouping import Sliding
+
         return self._via(Sliding(n, step))
 
     def grouped_weighted(self, min_weight: float, cost: Callable[[Out], float]) -> Ops[list[Out], Mat]:
+        """Collect elements into lists that weigh at least `min_weight`; the last one may be lighter.
+
+        Emits when: the weight of the collected elements reaches `min_weight`, or upstream completes with some left.
+        Backpressures when: downstream does.          Completes when: upstream completes.
+        Cancels when: downstream cancels.
+        Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
+        Marks: behind the list that has the elements before them.
+        """
+        from streamactors.stages.fold.grouping_by import GroupedWeighted
+
         return self._via(GroupedWeighted(min_weight, cost))
 
     def grouped_adjacent_by(self, key: Callable[[Out], Any]) -> Ops[list[Out], Mat]:
+        """Collect elements next to each other that have the same key into lists.
+
+        Emits when: an element with another key comes, or upstream completes.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
+        Marks: behind the list that has the elements before them.
+        """
+        from streamactors.stages.fold.grouping_by import GroupedAdjacentBy
+
         return self._via(GroupedAdjacentBy(key))
 
     def grouped_adjacent_by_weighted(
         self, key: Callable[[Out], Any], max_weight: float, cost: Callable[[Out], float]
     ) -> Ops[list[Out], Mat]:
+        """As `grouped_adjacent_by`, with lists that weigh at most `max_weight`; a heavier element is a list of its own.
+
+        Emits when: an element has another key or would make the list too heavy, or upstream completes.
+        Backpressures when: downstream does.          Completes when: upstream completes.
+        Cancels when: downstream cancels.
+        Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
+        Marks: behind the list that has the elements before them.
+        """
+        from streamactors.stages.fold.grouping_by import GroupedAdjacentByWeighted
+
         return self._via(GroupedAdjacentByWeighted(key, max_weight, cost))

@@ -10,12 +10,6 @@ from streamactors.dsl.part import joined, module_of, not_used
 from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U, V
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.stages.checks import plain_function
-from streamactors.stages.junctions.fan_in import Concat, Interleave, Merge, MergePreferred, OrElse
-from streamactors.stages.junctions.fan_out import Partition, WireTap
-from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
-from streamactors.stages.junctions.sides_first import AlsoTo, DivertTo
-from streamactors.stages.junctions.zipping import ZipLatest, ZipN, ZipWith
-from streamactors.stages.sinks.foreach import Foreach
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Flow, Sink, Source
@@ -29,19 +23,33 @@ class JunctionOps(Ops[Out, Mat]):
     # ── other sources ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def merge(self, *others: Source[U, Any], eager_complete: bool = False) -> Ops[Out | U, Mat]:
-        """Merge with other sources; elements leave in the order in which they come, and the sources take turns."""
+        """Merge with other sources; elements leave in the order in which they come, and the sources take turns.
+
+        Emits when: an input has an element.          Backpressures when: downstream does.
+        Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import Merge
+
         return self._fan_in(Merge(1 + len(others), eager_complete), *others)
 
     def merge_mat(
         self, other: Source[U, M2], combine: Callable[[Mat, M2], M3], eager_complete: bool = False
     ) -> Ops[Out | U, M3]:
         """As `merge` with one source; the materialized value is `combine(this part's, the other's)`."""
+        from streamactors.stages.junctions.fan_in import Merge
+
         return self._fan_in(Merge(2, eager_complete), other, combine=combine)
 
     def merge_preferred(
         self, other: Source[U, Any], prefer_other: bool = False, eager_complete: bool = False
     ) -> Ops[Out | U, Mat]:
-        """Merge with another source; while the preferred one (this, or the other) has elements, the other waits."""
+        """Merge with another source; while the preferred one (this, or the other) has elements, the other waits.
+
+        Emits when: an input has an element; the preferred one first.   Backpressures when: downstream does.
+        Completes when: all inputs complete (eager_complete: any).      Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import MergePreferred
+
         return self._fan_in(MergePreferred(1, eager_complete), other, at=1 if prefer_other else 0)
 
     def merge_all(self, others: Iterable[Source[U, Any]], eager_complete: bool = False) -> Ops[Out | U, Mat]:
@@ -54,6 +62,8 @@ class JunctionOps(Ops[Out, Mat]):
         Emits when: every open input has an element.   Backpressures when: downstream does.
         Completes when: all inputs complete.           Cancels when: downstream cancels.
         """
+        from streamactors.stages.junctions.ordering import MergeSorted
+
         return self._fan_in(MergeSorted(1 + len(others), key), *others)
 
     def merge_sequence(self, *others: Source[U, Any], number: Callable[[Any], int]) -> Ops[Out | U, Mat]:
@@ -63,6 +73,8 @@ class JunctionOps(Ops[Out, Mat]):
         Completes when: all inputs complete.                         Cancels when: downstream cancels.
         Fails when: a number comes twice, or every open input has an element and none has the next number.
         """
+        from streamactors.stages.junctions.ordering import MergeSequence
+
         return self._fan_in(MergeSequence(1 + len(others), number), *others)
 
     def merge_prioritized(
@@ -73,6 +85,8 @@ class JunctionOps(Ops[Out, Mat]):
         Emits when: an input has an element.   Backpressures when: downstream does.
         Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
         """
+        from streamactors.stages.junctions.ordering import MergePrioritized
+
         return self._fan_in(MergePrioritized(priorities, eager_complete), *others)
 
     def merge_latest(self, *others: Source[U, Any], eager_complete: bool = False) -> Ops[list[Out | U], Mat]:
@@ -81,14 +95,24 @@ class JunctionOps(Ops[Out, Mat]):
         Emits when: an input has an element, and all have had one.   Backpressures when: downstream does.
         Completes when: all inputs complete (eager_complete: any).   Cancels when: downstream cancels.
         """
+        from streamactors.stages.junctions.zipping import ZipLatest
+
         return self._fan_in(ZipLatest(1 + len(others), _as_list, eager_complete), *others)
 
     def concat(self, *others: Source[U, Any]) -> Ops[Out | U, Mat]:
-        """Emit this stream, then each other source in turn. One element of each may be fetched ahead."""
+        """Emit this stream, then each other source in turn. One element of each may be fetched ahead.
+
+        Emits when: the current input has an element.   Backpressures when: downstream does.
+        Completes when: all inputs complete.            Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import Concat
+
         return self._fan_in(Concat(1 + len(others)), *others)
 
     def concat_lazy(self, *others: Source[U, Any]) -> Ops[Out | U, Mat]:
         """As `concat`, without fetching ahead."""
+        from streamactors.stages.junctions.fan_in import Concat
+
         return self._fan_in(Concat(1 + len(others), detached=False), *others)
 
     def concat_all_lazy(self, *others: Source[U, Any]) -> Ops[Out | U, Mat]:
@@ -97,28 +121,56 @@ class JunctionOps(Ops[Out, Mat]):
 
     def concat_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out | U, M3]:
         """As `concat` with one source; the materialized value is `combine(this part's, the other's)`."""
+        from streamactors.stages.junctions.fan_in import Concat
+
         return self._fan_in(Concat(2), other, combine=combine)
 
     def prepend(self, other: Source[U, Any]) -> Ops[Out | U, Mat]:
-        """Emit all of `other` first, then this stream, of which one element may be fetched ahead."""
+        """Emit all of `other` first, then this stream, of which one element may be fetched ahead.
+
+        Emits when: the current input has an element.   Backpressures when: downstream does.
+        Completes when: all inputs complete.            Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import Concat
+
         return self._fan_in(Concat(2), other, at=1)
 
     def prepend_lazy(self, other: Source[U, Any]) -> Ops[Out | U, Mat]:
         """As `prepend`, without fetching ahead."""
+        from streamactors.stages.junctions.fan_in import Concat
+
         return self._fan_in(Concat(2, detached=False), other, at=1)
 
     def or_else(self, other: Source[U, Any]) -> Ops[Out | U, Mat]:
-        """Emit this stream; if it completes without an element, `other` instead."""
+        """Emit this stream; if it completes without an element, `other` instead.
+
+        Emits when: the chosen input has an element.    Backpressures when: downstream does.
+        Completes when: the chosen input completes.     Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import OrElse
+
         return self._fan_in(OrElse(), other)
 
     def interleave(self, other: Source[U, Any], segment: int = 1, eager_close: bool = False) -> Ops[Out | U, Mat]:
-        """Take `segment` elements of each in turn, beginning with this stream; when one has ended, the other's are emitted."""
+        """Take `segment` elements of each in turn, beginning with this stream; when one has ended, the other's are emitted.
+
+        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
+        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import Interleave
+
         return self._fan_in(Interleave(2, segment, eager_close), other)
 
     def interleave_all(
         self, others: Iterable[Source[U, Any]], segment: int = 1, eager_close: bool = False
     ) -> Ops[Out | U, Mat]:
-        """Take `segment` elements of each source in turn, beginning with this stream; a source that has ended loses its turn."""
+        """Take `segment` elements of each source in turn, beginning with this stream; a source that has ended loses its turn.
+
+        Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
+        Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.fan_in import Interleave
+
         several = list(others)
         return self._fan_in(Interleave(1 + len(several), segment, eager_close), *several)
 
@@ -132,15 +184,30 @@ class JunctionOps(Ops[Out, Mat]):
     def zip(self, *others: Source[Any, Any]) -> Ops[tuple[Any, ...], Mat]: ...
 
     def zip(self, *others: Any) -> Ops[Any, Mat]:
-        """Pair each element with the next one of each other source, as tuples."""
+        """Pair each element with the next one of each other source, as tuples.
+
+        Emits when: every input has an element.         Backpressures when: downstream does.
+        Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.zipping import ZipN
+
         return self._fan_in(ZipN(1 + len(others)), *others)
 
     def zip_mat(self, other: Source[U, M2], combine: Callable[[Mat, M2], M3]) -> Ops[tuple[Out, U], M3]:
         """As `zip` with one source; the materialized value is `combine(this part's, the other's)`."""
+        from streamactors.stages.junctions.zipping import ZipN
+
         return self._fan_in(ZipN(2), other, combine=combine)
 
     def zip_with(self, other: Source[T, Any], fn: Callable[[Out, T], U]) -> Ops[U, Mat]:
-        """Combine each element with the next one of `other` by `fn`."""
+        """Combine each element with the next one of `other` by `fn`.
+
+        Emits when: every input has an element.         Backpressures when: downstream does.
+        Completes when: any input completes, after the result its last element belongs to.   Cancels when: downstream cancels.
+        Supervision: resume and restart drop the elements for which the function raised.
+        """
+        from streamactors.stages.junctions.zipping import ZipWith
+
         return self._fan_in(ZipWith(fn, 2), other)
 
     def zip_all(
@@ -151,6 +218,8 @@ class JunctionOps(Ops[Out, Mat]):
         Emits when: every open input has an element.   Backpressures when: downstream does.
         Completes when: both inputs complete.          Cancels when: downstream cancels.
         """
+        from streamactors.stages.junctions.ordering import ZipAll
+
         return self._fan_in(ZipAll(default, other_default), other)
 
     @overload
@@ -163,13 +232,22 @@ class JunctionOps(Ops[Out, Mat]):
     def zip_latest(self, *others: Source[Any, Any]) -> Ops[tuple[Any, ...], Mat]: ...
 
     def zip_latest(self, *others: Any) -> Ops[Any, Mat]:
-        """Tuples of the latest elements, whenever an input has a new one, once all have had one."""
+        """Tuples of the latest elements, whenever an input has a new one, once all have had one.
+
+        Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
+        Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
+        Cancels when: downstream cancels.
+        """
+        from streamactors.stages.junctions.zipping import ZipLatest
+
         return self._fan_in(ZipLatest(1 + len(others)), *others)
 
     def zip_latest_with(
         self, other: Source[T, Any], fn: Callable[[Out, T], U], eager_complete: bool = True
     ) -> Ops[U, Mat]:
         """As `zip_latest` with one source, combined by `fn`."""
+        from streamactors.stages.junctions.zipping import ZipLatest
+
         return self._fan_in(ZipLatest(2, plain_function("zip_latest_with", fn), eager_complete), other)
 
     def optional_via(self, flow: Flow[Any, U, Any]) -> Ops[U | None, Mat]:
@@ -179,6 +257,9 @@ class JunctionOps(Ops[Out, Mat]):
         Emits when: the flow does, or a None comes.   Backpressures when: downstream or the flow does.
         Completes when: upstream and the flow complete.   Cancels when: downstream cancels.
         """
+        from streamactors.stages.junctions.fan_in import Merge
+        from streamactors.stages.junctions.fan_out import Partition
+
         ways = Wired(
             (
                 StageModule(Partition(2, lambda element: 0 if element is None else 1)),
@@ -202,6 +283,8 @@ class JunctionOps(Ops[Out, Mat]):
         Completes when: upstream completes and all sinks have ended.   Cancels when: downstream or any sink cancels.
         Fails when: upstream or any sink fails.
         """
+        from streamactors.stages.junctions.sides_first import AlsoTo
+
         return self._fan_out(AlsoTo(len(sinks)), *sinks)
 
     def also_to_all(self, *sinks: Sink[Out, Any]) -> Ops[Out, Mat]:
@@ -210,6 +293,8 @@ class JunctionOps(Ops[Out, Mat]):
 
     def also_to_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out, M3]:
         """As `also_to` with one sink; the materialized value is `combine(this part's, the sink's)`."""
+        from streamactors.stages.junctions.sides_first import AlsoTo
+
         return self._fan_out(AlsoTo(1), sink, combine=combine)
 
     def divert_to(self, sink: Sink[Any, Any], when: Callable[[Out], Any]) -> Ops[Out, Mat]:
@@ -220,23 +305,34 @@ class JunctionOps(Ops[Out, Mat]):
         Completes when: upstream completes and the sink has ended.   Cancels when: downstream or the sink cancels.
         Fails when: upstream or the sink fails.
         """
+        from streamactors.stages.junctions.sides_first import DivertTo
+
         return self._fan_out(DivertTo(when), sink)
 
     def divert_to_mat(
         self, sink: Sink[Any, M2], when: Callable[[Out], Any], combine: Callable[[Mat, M2], M3]
     ) -> Ops[Out, M3]:
         """As `divert_to`; the materialized value is `combine(this part's, the sink's)`."""
+        from streamactors.stages.junctions.sides_first import DivertTo
+
         return self._fan_out(DivertTo(when), sink, combine=combine)
 
     def wire_tap(self, sink: Sink[Out, Any] | Callable[[Out], object]) -> Ops[Out, Mat]:
         """Send elements to `sink` (or to a function) as far as it has demand; it never slows the stream.
 
         Which elements are dropped depends on time and on where chunks are cut; what the stream gets and how it ends do not.
+
+        Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
+        Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
         """
+        from streamactors.stages.junctions.fan_out import WireTap
+
         return self._fan_out(WireTap(), _tap_sink(sink))
 
     def wire_tap_mat(self, sink: Sink[Out, M2], combine: Callable[[Mat, M2], M3]) -> Ops[Out, M3]:
         """As `wire_tap`; the materialized value is `combine(this part's, the sink's)`."""
+        from streamactors.stages.junctions.fan_out import WireTap
+
         return self._fan_out(WireTap(), sink, combine=combine)
 
 
@@ -245,6 +341,8 @@ def _as_list(*elements: Any) -> list[Any]:
 
 
 def _tap_sink(sink: Any) -> Any:
+    from streamactors.stages.sinks.foreach import Foreach
+
     if callable(sink) and not hasattr(sink, "module"):
         return Foreach(sink)
     module_of("wire_tap", sink, (1, 0))

@@ -8,10 +8,6 @@ from typing import Any
 from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out
-from streamactors.stages.limit.counting import Drop, Limit, LimitWeighted, Take
-from streamactors.stages.limit.distinct import Distinct
-from streamactors.stages.limit.predicates import DropRepeated, DropWhile, TakeUntil, TakeWhile
-from streamactors.stages.limit.within import DropWithin, TakeWithin
 
 
 class LimitOps(Ops[Out, Mat]):
@@ -20,34 +16,126 @@ class LimitOps(Ops[Out, Mat]):
     __slots__ = ()
 
     def take(self, n: int) -> Ops[Out, Mat]:
+        """Pass the first `n` elements, then complete; with 0 complete at once.
+
+        Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
+        Completes when: `n` elements have passed, or upstream completes.
+        Cancels when: `n` elements have passed, or downstream cancels.
+        Marks: the mark right behind the last element taken passes.
+        """
+        from streamactors.stages.limit.counting import Take
+
         return self._via(Take(n))
 
     def take_while(self, predicate: Callable[[Out], Any], inclusive: bool = False) -> Ops[Out, Mat]:
+        """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
+
+        Emits when: the predicate is true.            Backpressures when: downstream does.
+        Completes when: the predicate was false, or upstream completes.
+        Cancels when: the predicate was false, or downstream cancels.
+        Supervision: resume and restart drop the element.
+        Marks: none passes behind the element for which the predicate was false, unless that element was passed on.
+        """
+        from streamactors.stages.limit.predicates import TakeWhile
+
         return self._via(TakeWhile(predicate, inclusive))
 
     def take_until(self, predicate: Callable[[Out], Any]) -> Ops[Out, Mat]:
+        """Pass elements up to and including the first for which `predicate` is true, then complete.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: the predicate was true, or upstream completes.
+        Cancels when: the predicate was true, or downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+        from streamactors.stages.limit.predicates import TakeUntil
+
         return self._via(TakeUntil(predicate))
 
     def take_within(self, span: Duration) -> Ops[Out, Mat]:
+        """Pass the elements that come within `span` (ms, a timedelta or a text) of the start, then complete.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
+        """
+        from streamactors.stages.limit.within import TakeWithin
+
         return self._via(TakeWithin(span))
 
     def drop(self, n: int) -> Ops[Out, Mat]:
+        """Drop the first `n` elements, pass the rest; with 0 pass all.
+
+        Emits when: `n` elements have been dropped and another arrives.
+        Backpressures when: `n` are dropped and downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.limit.counting import Drop
+
         return self._via(Drop(n))
 
     def drop_while(self, predicate: Callable[[Out], Any]) -> Ops[Out, Mat]:
+        """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
+
+        Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+        from streamactors.stages.limit.predicates import DropWhile
+
         return self._via(DropWhile(predicate))
 
     def drop_within(self, span: Duration) -> Ops[Out, Mat]:
+        """Drop the elements that come within `span` (ms, a timedelta or a text) of the start, pass the rest.
+
+        Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.limit.within import DropWithin
+
         return self._via(DropWithin(span))
 
     def drop_repeated(self, same: Callable[[Out, Out], Any] | None = None) -> Ops[Out, Mat]:
+        """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
+
+        Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also forgets the last one.
+        """
+        from streamactors.stages.limit.predicates import DropRepeated
+
         return self._via(DropRepeated(same))
 
     def distinct(self, capacity: int = 100_000, key: Callable[[Out], Any] | None = None) -> Ops[Out, Mat]:
+        """Drop elements whose key is among the `capacity` keys seen last; the key is the element, or `key(element)`.
+
+        A key counts as seen again with each element, so a key that keeps coming is never forgotten.
+        Emits when: the key is not known.             Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: `key` raises, or a key cannot be hashed.   Supervision: resume drops the element, restart also forgets the keys.
+        """
+        from streamactors.stages.limit.distinct import Distinct
+
         return self._via(Distinct(capacity, key))
 
     def limit(self, n: int) -> Ops[Out, Mat]:
+        """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
+
+        Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
+        Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
+        Fails when: element n + 1 arrives, with StreamLimitReached.
+        """
+        from streamactors.stages.limit.counting import Limit
+
         return self._via(Limit(n))
 
     def limit_weighted(self, n: int, cost: Callable[[Out], int]) -> Ops[Out, Mat]:
+        """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
+
+        Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
+        Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
+        Supervision: resume drops the element, restart also sets the count to 0.
+        Fails when: the total cost exceeds n, with StreamLimitReached.
+        """
+        from streamactors.stages.limit.counting import LimitWeighted
+
         return self._via(LimitWeighted(n, cost))

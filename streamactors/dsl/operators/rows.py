@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out
 from streamactors.stages.checks import positive
-from streamactors.stages.fold.grouped_within import GroupedWithin
-from streamactors.stages.fold.grouping import Grouped
-from streamactors.stages.framing.rows import LONGEST_ROW, FormatCsv, FormatJsonLines, ParseCsv, ParseJsonLines
-from streamactors.stages.framing.server_sent_events import (
-    LONGEST_EVENT,
-    FormatServerSentEvents,
-    ParseServerSentEvents,
-    ServerSentEvent,
-)
-from streamactors.stages.transform.expanding import MapConcat
-from streamactors.stages.transform.frames import rows_of, table_maker
-from streamactors.stages.transform.mapping import Map
+from streamactors.stages.defaults import LONGEST_EVENT, LONGEST_ROW
+
+if TYPE_CHECKING:
+    from streamactors.stages.framing.server_sent_events import ServerSentEvent
+    from streamactors.stages.transform.expanding import MapConcat
+    from streamactors.stages.transform.mapping import Map
 
 
 class RowOps(Ops[Out, Mat]):
@@ -39,6 +33,18 @@ class RowOps(Ops[Out, Mat]):
         types: Mapping[str, Callable[[str], Any]] | None = None,
         max_length: int = LONGEST_ROW,
     ) -> Ops[Any, Mat]:
+        """Make rows of a stream of bytes in CSV: dicts by the names in the first line, or by `fields` where there is no such line
+        (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
+
+        A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
+        the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
+        Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
+        Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
+        Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
+        Marks: behind the row that ends the bytes before them.
+        """
+        from streamactors.stages.framing.rows import ParseCsv
+
         return self._via(ParseCsv(encoding, delimiter, quote, header, fields, types, max_length))
 
     def format_csv(
@@ -50,18 +56,65 @@ class RowOps(Ops[Out, Mat]):
         quote: str = '"',
         header: bool = True,
     ) -> Ops[bytes, Mat]:
+        """Write each row as a line of CSV: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
+
+        The first line, which comes with the first row, names the fields: `fields`, or those of the first row; `header=False` leaves it
+        out. Each row must have all of the fields and no other.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: an element is no such row.
+        """
+        from streamactors.stages.framing.rows import FormatCsv
+
         return self._via(FormatCsv(fields, encoding, delimiter, quote, header))
 
     def parse_json_lines(self, max_length: int = LONGEST_ROW) -> Ops[Any, Mat]:
+        """Make values of a stream of bytes with one JSON value a line. Empty lines are skipped.
+
+        msgspec decodes where it is installed, else the standard library; the values are the same. A line of more than `max_length` bytes
+        fails the stream.
+        Emits when: a line has ended; one element may end several.   Backpressures when: downstream does.
+        Completes when: upstream completes and all values have been emitted.   Cancels when: downstream cancels.
+        Fails when: a line is no JSON (FramingError, with its number).
+        Marks: behind the value of the line that ends the bytes before them.
+        """
+        from streamactors.stages.framing.rows import ParseJsonLines
+
         return self._via(ParseJsonLines(max_length))
 
     def format_json_lines(self) -> Ops[bytes, Mat]:
+        """Write each element as a line of JSON, in UTF-8. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: an element has no form in JSON.
+        """
+        from streamactors.stages.framing.rows import FormatJsonLines
+
         return self._via(FormatJsonLines())
 
     def parse_server_sent_events(self, max_length: int = LONGEST_EVENT) -> Ops[ServerSentEvent, Mat]:
+        """Make events of a stream of bytes in the form `text/event-stream`. Comments are skipped; an unfinished event at the end is dropped,
+        as the standard says.
+
+        Emits when: the empty line behind an event has come.   Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: an event is longer than `max_length` characters (FramingError).
+        Marks: behind the event that ends the bytes before them.
+        """
+        from streamactors.stages.framing.server_sent_events import ParseServerSentEvents
+
         return self._via(ParseServerSentEvents(max_length))
 
     def format_server_sent_events(self) -> Ops[bytes, Mat]:
+        """Write each element in the form `text/event-stream`: a ServerSentEvent, or a text, which is the data of a message.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: an element is neither, or its event or id holds a line end.
+        """
+        from streamactors.stages.framing.server_sent_events import FormatServerSentEvents
+
         return self._via(FormatServerSentEvents())
 
     def to_arrow(self, rows: int = 10_000, within: Duration | None = None, schema: Any = None) -> Ops[Any, Mat]:
@@ -101,6 +154,11 @@ class RowOps(Ops[Out, Mat]):
         return self._tables("to_polars", rows, within, schema)
 
     def _tables(self, operator: str, rows: int, within: Duration | None, schema: Any) -> Ops[Any, Mat]:
+        from streamactors.stages.fold.grouped_within import GroupedWithin
+        from streamactors.stages.fold.grouping import Grouped
+        from streamactors.stages.transform.frames import table_maker
+        from streamactors.stages.transform.mapping import Map
+
         make = table_maker(operator, schema)
         n = positive(operator, "rows", rows)
         grouped = self._via(Grouped(n) if within is None else GroupedWithin(n, within))
@@ -116,6 +174,9 @@ class RowOps(Ops[Out, Mat]):
         Fails when: an element is no such table.
         Marks: when the rows of the tables before them have been emitted.
         """
+        from streamactors.stages.transform.expanding import MapConcat
+        from streamactors.stages.transform.frames import rows_of
+
         stage: MapConcat[Any, Any] = MapConcat(rows_of)
         stage.name = "rows"
         return self._via(stage)

@@ -26,6 +26,7 @@ class RxOps(Ops[Out, Mat]):
         Emits when: the operators emit, or earlier results wait.
         Backpressures when: downstream does, or results wait.   Completes when: the operators complete and no results wait.
         Cancels when: downstream cancels, or the operators complete early (take).
+        Fails when: the operators fail, after the results emitted before; or more than `max_buffer` results wait (overflow="fail").
 
         One element may have many results at once. When more than `max_buffer` wait, the stream fails, or some are dropped with
         `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. Marks pass operators that

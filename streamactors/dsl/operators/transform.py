@@ -8,12 +8,7 @@ from typing import Any, overload
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
 from streamactors.errors import BuildError
-from streamactors.stages.bases.emitting import NOT_GIVEN
-from streamactors.stages.limit.counting import Take
-from streamactors.stages.limit.predicates import TakeWhile
-from streamactors.stages.transform.expanding import Intersperse, MapChunks, MapConcat
-from streamactors.stages.transform.mapping import Collect, Filter, FilterNot, Map
-from streamactors.stages.transform.zip_with_index import ZipWithIndex
+from streamactors.stages.defaults import NOT_GIVEN
 
 
 class TransformOps(Ops[Out, Mat]):
@@ -22,12 +17,36 @@ class TransformOps(Ops[Out, Mat]):
     __slots__ = ()
 
     def map(self, fn: Callable[[Out], U]) -> Ops[U, Mat]:
+        """Apply `fn` to each element.
+
+        Emits when: `fn` has returned.                Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+        from streamactors.stages.transform.mapping import Map
+
         return self._via(Map(fn))
 
     def filter(self, predicate: Callable[[Out], Any] | None) -> Ops[Out, Mat]:
+        """Pass the elements for which `predicate` is true; with None, those that are true themselves.
+
+        Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+        from streamactors.stages.transform.mapping import Filter
+
         return self._via(Filter(predicate))
 
     def filter_not(self, predicate: Callable[[Out], Any] | None) -> Ops[Out, Mat]:
+        """Pass the elements for which `predicate` is false; with None, those that are false themselves.
+
+        Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
+        """
+        from streamactors.stages.transform.mapping import FilterNot
+
         return self._via(FilterNot(predicate))
 
     def collect(
@@ -37,7 +56,13 @@ class TransformOps(Ops[Out, Mat]):
 
         `when` says for which elements `fn` is meant, by their type or by a predicate; then whatever it returns is emitted, None
         included.
+
+        Emits when: `fn` has returned a result.       Backpressures when: downstream does, for passed elements.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element.
         """
+        from streamactors.stages.transform.mapping import Collect, Filter, Map
+
         if when is None:
             return self._via(Collect(fn))
         chosen = (lambda element: isinstance(element, when)) if isinstance(when, (type, tuple)) else when
@@ -49,6 +74,8 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: the element is an instance of `kind`.   Backpressures when: downstream does.
         Completes when: upstream completes.                 Cancels when: downstream cancels.
         """
+        from streamactors.stages.transform.mapping import Filter
+
         return self._via_as("collect_type", Filter(lambda element: isinstance(element, kind)))
 
     def collect_first(self, fn: Callable[[Out], U | None]) -> Ops[U, Mat]:
@@ -57,6 +84,9 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: `fn` gives a result.              Backpressures when: downstream does.
         Completes when: it has emitted, or upstream completes.   Cancels when: it has emitted, or downstream cancels.
         """
+        from streamactors.stages.limit.counting import Take
+        from streamactors.stages.transform.mapping import Collect
+
         return self._via_as("collect_first", Collect(fn), Take(1))
 
     def collect_while(self, fn: Callable[[Out], U | None]) -> Ops[U, Mat]:
@@ -65,6 +95,9 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: `fn` gives a result.              Backpressures when: downstream does.
         Completes when: `fn` returns None, or upstream completes.   Cancels when: `fn` returns None, or downstream cancels.
         """
+        from streamactors.stages.limit.predicates import TakeWhile
+        from streamactors.stages.transform.mapping import Map
+
         return self._via_as("collect_while", Map(fn), TakeWhile(lambda result: result is not None))
 
     def flatten_optional(self) -> Ops[Any, Mat]:
@@ -73,15 +106,44 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: the element is not None.          Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         """
+        from streamactors.stages.transform.mapping import Filter
+
         return self._via_as("flatten_optional", Filter(lambda element: element is not None))
 
     def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> Ops[U, Mat]:
+        """Turn each element into an iterable and emit its results, one iterable after the other.
+
+        Iterators are read on demand, and one result ahead, so they may be endless.
+        Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
+        Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
+        Supervision: resume and restart drop the element, and the rest of its iterable.
+        Marks: when the current iterable has ended.
+        """
+        from streamactors.stages.transform.expanding import MapConcat
+
         return self._via(MapConcat(fn))
 
     def map_chunks(self, fn: Callable[[list[Out]], Iterable[U]]) -> Ops[U, Mat]:
+        """Call `fn` with whole chunks, for numpy, Arrow, polars and others: `fn(list of elements)` returns any iterable of results.
+
+        Demand and timing decide where chunks are cut, so results must not depend on it. `grouped` makes lists of one length.
+        Emits when: `fn` has returned results.        Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop the chunk.
+        Marks: behind the results of the chunk before them.
+        """
+        from streamactors.stages.transform.expanding import MapChunks
+
         return self._via(MapChunks(fn))
 
     def zip_with_index(self) -> Ops[tuple[Out, int], Mat]:
+        """Pair each element with its number, from 0: (element, number).
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.transform.zip_with_index import ZipWithIndex
+
         return self._via(ZipWithIndex())
 
     @overload
@@ -93,6 +155,15 @@ class TransformOps(Ops[Out, Mat]):
     def intersperse(
         self, separator: Any, *between_and_end: Any, start: Any = NOT_GIVEN, end: Any = NOT_GIVEN
     ) -> Ops[Any, Mat]:
+        """Put `separator` between elements, `start` before the first and `end` behind the last; an empty stream gets `start` and
+        `end`, too. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
+
+        Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
+        Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
+        Marks: held while an element waits behind its separator.
+        """
+        from streamactors.stages.transform.expanding import Intersperse
+
         if between_and_end:
             if len(between_and_end) != 2 or start is not NOT_GIVEN or end is not NOT_GIVEN:
                 raise BuildError("intersperse expects a separator, or (start, separator, end)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from logging import DEBUG, Logger
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.futures import StreamFuture
@@ -12,11 +12,10 @@ from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import M3, Mat, Out
 from streamactors.engine.blueprint.modules import keep_right
-from streamactors.stages.watching.hooks import DoOnCancel, DoOnFirst
-from streamactors.stages.watching.meter import Meter, RateMeter
-from streamactors.stages.watching.monitor import FlowMonitor, Monitor
-from streamactors.stages.watching.observing import Log, WatchTermination
-from streamactors.stages.watching.watch import Watch
+
+if TYPE_CHECKING:
+    from streamactors.stages.watching.meter import RateMeter
+    from streamactors.stages.watching.monitor import FlowMonitor
 
 
 class WatchingOps(Ops[Out, Mat]):
@@ -31,6 +30,16 @@ class WatchingOps(Ops[Out, Mat]):
         level: int = DEBUG,
         logger: Logger | None = None,
     ) -> Ops[Out, Mat]:
+        """Log elements, completion and cancellation at `level`, a failure at ERROR.
+
+        `extract(element)` returns the text to log for an element, by default the element itself is logged. The default logger is
+        "streamactors.stream".
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Supervision: resume and restart drop an element for which `extract` raised.
+        """
+        from streamactors.stages.watching.observing import Log
+
         return self._via(Log(name, extract, level, logger))
 
     @overload
@@ -38,6 +47,15 @@ class WatchingOps(Ops[Out, Mat]):
     @overload
     def watch_termination(self, combine: Callable[[Mat, StreamFuture[None]], M3]) -> Ops[Out, M3]: ...
     def watch_termination(self, combine: Callable[[Any, Any], Any] = keep_right) -> Ops[Out, Any]:
+        """Pass every element on; materialize a future that ends when the stream ends at this place.
+
+        The future's result is None when upstream completed or downstream cancelled; the future fails when either failed. The
+        materialized value is the future, or `combine(this part's, the future)`, for example Keep.both.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.watching.observing import WatchTermination
+
         return self._via_mat(WatchTermination(), combine)
 
     @overload
@@ -45,6 +63,14 @@ class WatchingOps(Ops[Out, Mat]):
     @overload
     def monitor(self, combine: Callable[[Mat, FlowMonitor], M3]) -> Ops[Out, M3]: ...
     def monitor(self, combine: Callable[[Any, Any], Any] = keep_right) -> Ops[Out, Any]:
+        """Pass every element on; materialize a FlowMonitor that knows the last element, how many have passed, and how the stream has ended.
+
+        The materialized value is the monitor, or `combine(this part's, the monitor)`, for example Keep.both.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.watching.monitor import Monitor
+
         return self._via_mat(Monitor(), combine)
 
     @overload
@@ -52,13 +78,45 @@ class WatchingOps(Ops[Out, Mat]):
     @overload
     def meter(self, window: Duration, combine: Callable[[Mat, RateMeter], M3]) -> Ops[Out, M3]: ...
     def meter(self, window: Any = "10s", combine: Callable[[Any, Any], Any] = keep_right) -> Ops[Out, Any]:
+        """Pass every element on; materialize a RateMeter, which counts them and knows their rate over the last `window`.
+
+        The materialized value is the meter, or `combine(this part's, the meter)`, for example Keep.both.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        """
+        from streamactors.stages.watching.meter import Meter
+
         return self._via_mat(Meter(window), combine)
 
     def watch(self, actor: ActorRef) -> Ops[Out, Mat]:
+        """Pass every element on while an actor lives.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: the actor ends, or has ended before (ActorError).
+        """
+        from streamactors.stages.watching.watch import Watch
+
         return self._via(Watch(actor))
 
     def do_on_first(self, fn: Callable[[Out], object]) -> Ops[Out, Mat]:
+        """Pass every element; call `fn` with the first one before it is passed.
+
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels.
+        Fails when: `fn` raises.
+        """
+        from streamactors.stages.watching.hooks import DoOnFirst
+
         return self._via(DoOnFirst(fn))
 
     def do_on_cancel(self, fn: Callable[[BaseException, bool], object]) -> Ops[Out, Mat]:
+        """Pass every element; call `fn(cause, was_normal)` when downstream cancels.
+
+        `was_normal` is False when downstream failed, and `cause` is then its error.
+        Emits when: upstream does.                    Backpressures when: downstream does.
+        Completes when: upstream completes.           Cancels when: downstream cancels, after `fn`.
+        """
+        from streamactors.stages.watching.hooks import DoOnCancel
+
         return self._via(DoOnCancel(fn))

@@ -6,19 +6,16 @@ the stream of results. Everything in between is one stage. docs/windows.md expla
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out
-from streamactors.engine.blueprint.plan import plan_of
-from streamactors.windows import fluent
-from streamactors.windows.definitions.blueprint import Blueprint
-from streamactors.windows.definitions.duration import Duration as EventTime
-from streamactors.windows.fluent import Grouped as GroupedRecords
-from streamactors.windows.fluent import Table
-from streamactors.windows.operators.task_factory import compile
-from streamactors.windows.record import Record, WindowedRecord
-from streamactors.windows.stage.stage import WindowStage
+
+if TYPE_CHECKING:
+    from streamactors.windows.definitions.duration import Duration as EventTime
+    from streamactors.windows.fluent import Grouped as GroupedRecords
+    from streamactors.windows.fluent import Table
+    from streamactors.windows.record import Record, WindowedRecord
 
 
 class WindowOps(Ops[Out, Mat]):
@@ -44,7 +41,9 @@ class WindowOps(Ops[Out, Mat]):
         Cancels when: downstream cancels.
         Supervision: resume and restart drop the row whose function raised; the windows keep their state.
         """
-        return _Continued(self).group_by_key(changelog=changelog, max_task_idle=max_task_idle)
+        from streamactors.dsl.continued import Continued
+
+        return Continued(self).group_by_key(changelog=changelog, max_task_idle=max_task_idle)
 
     def key_by(
         self, fn: Callable[[Out], Any], *, changelog: bool = True
@@ -56,7 +55,9 @@ class WindowOps(Ops[Out, Mat]):
         Fails when: the rows come from several partitions but not from a Kafka source, because a new key could be in several.
         Otherwise as group_by_key.
         """
-        return _Continued(self).key_by(fn, changelog=changelog)
+        from streamactors.dsl.continued import Continued
+
+        return Continued(self).key_by(fn, changelog=changelog)
 
     def to_table(
         self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
@@ -66,30 +67,6 @@ class WindowOps(Ops[Out, Mat]):
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
         """
-        return _Continued(self).to_table(name=name, changelog=changelog, max_task_idle=max_task_idle)
+        from streamactors.dsl.continued import Continued
 
-
-class _Continued(fluent.WindowOps[Any, Any]):
-    """A part, to be continued behind a finished blueprint."""
-
-    def __init__(self, part: Ops[Any, Any]) -> None:
-        self._part = part
-
-    def via_windows(self, blueprint: Blueprint) -> Any:
-        part = self._part
-        sources = _partitioned_sources(part) if blueprint.changes_keys else []
-        if sources:
-            blueprint, key_of = blueprint.with_keys_given()
-            through: Any = sources[-1].repartitioned(key_of, blueprint.nodes[0], sources[0].until_end)
-            part = cast("Any", part).via(through)
-        stage = WindowStage(compile(blueprint))
-        if blueprint.late is None:
-            return part._via(stage)
-        return part._fan_out(stage, blueprint.late)
-
-
-def _partitioned_sources(part: Ops[Any, Any]) -> list[Any]:
-    """Return the sources of a part, in its order, that partition their rows by key and can repartition them by another."""
-    if part.module.shape.inlets:
-        return []
-    return [node.stage for node in plan_of(part.module).nodes if hasattr(node.stage, "repartitioned")]
+        return Continued(self).to_table(name=name, changelog=changelog, max_task_idle=max_task_idle)

@@ -9,13 +9,10 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.clock import Duration
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T
-from streamactors.stages.batches.batches import Batches
-from streamactors.stages.batches.objects import ToObjects
-from streamactors.stages.batches.sql import ToSql, ToSqlTable
-from streamactors.stages.control.restart_settings import RestartSettings
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Sink
+    from streamactors.stages.control.restart_settings import RestartSettings
 
 
 class BatchSinks(Constructors):
@@ -33,6 +30,20 @@ class BatchSinks(Constructors):
         *,
         parallelism: int = 1,
     ) -> Sink[T, StreamFuture[int]]:
+        """Call `write(list of elements)` with batches of up to `max` elements; a batch is written at the latest `within` (milliseconds, a
+        timedelta, or a text such as "1s") after its first element came.
+
+        `write` is a plain function, which runs on a thread of its own and may block, or a coroutine function. One batch is written at a
+        time, in order; `parallelism` batches, when it is given. A batch whose `write` raised is written again after the back-off of
+        `retry`, so a part of it may be written twice: let `write` replace what is there (an upsert, a file of the same name).
+        Materializes: a future of the number of elements written.
+        Backpressures when: the next batch is full and `parallelism` are being written.
+        Fails when: `write` raises and `retry` allows no further attempt.
+        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+        Marks: done when `write` has returned for all elements before them.
+        """
+        from streamactors.stages.batches.batches import Batches
+
         return cls._of(Batches(write, max, within, retry, parallelism))
 
     @classmethod
@@ -46,6 +57,21 @@ class BatchSinks(Constructors):
         within: Duration = "1s",
         retry: RestartSettings | None = None,
     ) -> Sink[T, StreamFuture[int]]:
+        """Execute an SQL statement with each element as its parameters: `executemany` for up to `max` elements, at the latest
+        `within` (ms, a timedelta or a text) after the first, then commit.
+
+        `connect()` returns a DB-API connection (sqlite3, psycopg, …). It is called on a thread of the run, which alone uses the connection; after a
+        failed batch the connection is closed, and the next attempt makes a new one. `row(element)` makes the parameters, where the
+        elements are none. A batch may be written twice after a failure or a restart: a statement that replaces rows makes that harmless, and
+        `to_sql_table` writes one.
+        Materializes: a future of the number of elements written.
+        Backpressures when: the next batch is full and one is being written.
+        Fails when: the database does, and `retry` allows no further attempt.
+        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+        Marks: done when the transaction with the elements before them is committed.
+        """
+        from streamactors.stages.batches.sql import ToSql
+
         return cls._of(ToSql(connect, statement, row, max, within, retry))
 
     @classmethod
@@ -60,6 +86,19 @@ class BatchSinks(Constructors):
         within: Duration = "1s",
         retry: RestartSettings | None = None,
     ) -> Sink[Any, StreamFuture[int]]:
+        """Write elements into the rows of a table: `INSERT … ON CONFLICT (key) DO UPDATE`, which SQLite and PostgreSQL know.
+
+        Elements are mappings, dataclasses or named tuples with just the columns as names, or sequences in their order. With `key` (columns with a unique index) a row
+        that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
+        `within` is ms, a timedelta or a text.
+        Materializes: a future of the number of elements written.
+        Backpressures when: the next batch is full and one is being written.
+        Fails when: the database does and `retry` allows no further attempt; or an element has not just the columns.
+        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+        Marks: done when the transaction with the elements before them is committed.
+        """
+        from streamactors.stages.batches.sql import ToSqlTable
+
         return cls._of(ToSqlTable(connect, table, columns, key, max, within, retry))
 
     @classmethod
@@ -73,4 +112,17 @@ class BatchSinks(Constructors):
         retry: RestartSettings | None = None,
         storage: dict[str, Any] | None = None,
     ) -> Sink[T, StreamFuture[int]]:
+        """Write each batch as one file: `encode(elements)` gives its bytes, `url(elements)` its place, such as "s3://bucket/2026/part-7".
+        A batch is written at the latest `within` (ms, a timedelta or a text) after its first element.
+
+        The file systems are fsspec's (the extra `files`); `storage` goes to the file system. A file that exists is replaced, so a `url`
+        made from the elements themselves, such as their first offset, makes a batch that is written again harmless.
+        Materializes: a future of the number of elements written.
+        Backpressures when: the next batch is full and one is being written.
+        Fails when: a function raises or the store does, and `retry` allows no further attempt; the error names the file.
+        Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
+        Marks: done when the file with the elements before them is closed.
+        """
+        from streamactors.stages.batches.objects import ToObjects
+
         return cls._of(ToObjects(url, encode, max, within, retry, storage))

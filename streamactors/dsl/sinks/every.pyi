@@ -18,9 +18,8 @@ from streamactors.dsl.typevars import M2, U
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.stage import Element, GraphStage, NotUsed
 from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.defaults import ANY_ANSWER, NO_MESSAGE
 from streamactors.stages.files.io_result import IOResult, Path
-from streamactors.stages.junctions.fan_out import Broadcast
-from streamactors.stages.sinks.actor_sink import ANY_ANSWER, NO_MESSAGE
 from streamactors.stages.sinks.sink_queue import SinkQueue
 
 class SinkConstructors:
@@ -109,12 +108,12 @@ class SinkConstructors:
     @overload
     @classmethod
     def combine(
-        cls, sinks: Iterable[Sink[Element, Any]], /, strategy: Callable[[int], GraphStage] = Broadcast
+        cls, sinks: Iterable[Sink[Element, Any]], /, strategy: Callable[[int], GraphStage] | None = None
     ) -> Sink[Element, NotUsed]: ...
     @overload
     @classmethod
     def combine(
-        cls, *sinks: Sink[Element, Any], strategy: Callable[[int], GraphStage] = Broadcast
+        cls, *sinks: Sink[Element, Any], strategy: Callable[[int], GraphStage] | None = None
     ) -> Sink[Element, NotUsed]: ...
     @classmethod
     def to_file(

@@ -15,20 +15,13 @@ from streamactors.dsl.typevars import M2, T
 from streamactors.engine.blueprint.modules import MatMapped, StageModule, Wired
 from streamactors.engine.stage import GraphStage, NotUsed
 from streamactors.errors import BuildError
-from streamactors.stages.junctions.fan_out import Broadcast
-from streamactors.stages.sinks.actor_sink import ANY_ANSWER, NO_MESSAGE, ActorSink
-from streamactors.stages.sinks.actor_tell import TellSink
-from streamactors.stages.sinks.later import FutureSink, LazySink, SinkFromMaterializer
-from streamactors.stages.sinks.on_complete import OnComplete
-from streamactors.stages.sinks.pull import PullSink
-from streamactors.stages.sinks.sink_queue import SinkQueue, ToQueue
-from streamactors.stages.sinks.values import Cancelled, NeverSink
-from streamactors.stages.sources.hand_over import HandOver
+from streamactors.stages.defaults import ANY_ANSWER, NO_MESSAGE
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.kinds import Sink
     from streamactors.engine.blueprint.attributes import Attributes
+    from streamactors.stages.sinks.sink_queue import SinkQueue
 
 
 class OutsideSinks(Constructors):
@@ -38,12 +31,28 @@ class OutsideSinks(Constructors):
 
     @classmethod
     def to_queue(cls, buffer: int | None = None) -> Sink[T, SinkQueue[T]]:
+        """Materialize a queue to pull elements from: `queue.pull()` returns the future of the next element. Any thread.
+
+        `buffer` elements are kept ready; without it the number follows the reader, from 16 to 4,096.
+        Materializes: a SinkQueue.                    Backpressures when: `pull` is not called.
+        Marks: done when the element behind them is pulled.
+        """
+        from streamactors.stages.sinks.sink_queue import ToQueue
+
         return cls._of(ToQueue(buffer))
 
     @classmethod
     def actor_ref(
         cls, ref: ActorRef, *, on_complete: Any = None, on_failure: Callable[[BaseException], Any] | None = None
     ) -> Sink[Any, StreamFuture[None]]:
+        """Send each element to an actor and wait for nothing: a slow actor's mailbox grows. `actor_ref_with_backpressure` waits.
+
+        At the end the actor gets `on_complete` (StreamCompleted() by default) or `on_failure(error)` (StreamFailed(error) by default).
+        Materializes: a future that ends with the stream.   Backpressures when: never.
+        Cancels when: the actor ends.                       Marks: done when the element has been sent.
+        """
+        from streamactors.stages.sinks.actor_tell import TellSink
+
         return cls._of(TellSink(ref, on_complete, on_failure))
 
     @classmethod
@@ -56,22 +65,58 @@ class OutsideSinks(Constructors):
         on_complete: Any = None,
         on_failure: Callable[[BaseException], Any] | None = None,
     ) -> Sink[Any, StreamFuture[None]]:
+        """Send each element to an actor; the next is sent when the actor has answered with `ack` (by default with any message).
+
+        `on_init` is sent before the first element, and must be answered. At the end the actor gets `on_complete` (StreamCompleted()
+        by default) or `on_failure(error)` (StreamFailed(error) by default).
+        Materializes: a future that ends with the stream.   Backpressures when: the actor has not answered.
+        Cancels when: the actor ends.                       Marks: done when the actor has answered.
+        """
+        from streamactors.stages.sinks.actor_sink import ActorSink
+
         return cls._of(ActorSink(ref, on_init, ack, on_complete, on_failure))
 
     @classmethod
     def on_complete(cls, fn: Callable[[BaseException | None], object]) -> Sink[object, StreamFuture[None]]:
+        """Drop every element; at the end call `fn(None)`, or `fn(error)` if the stream failed.
+
+        Materializes: a future that ends with the stream.   Marks: done when the stream has completed.
+        Fails when: the function raises.
+        """
+        from streamactors.stages.sinks.on_complete import OnComplete
+
         return cls._of(OnComplete(fn))
 
     @classmethod
     def cancelled(cls) -> Sink[object, StreamFuture[None]]:
+        """Cancel at once.
+
+        Materializes: a future that is done.
+        """
+        from streamactors.stages.sinks.values import Cancelled
+
         return cls._of(Cancelled())
 
     @classmethod
     def never(cls) -> Sink[object, StreamFuture[None]]:
+        """Never ask for an element.
+
+        Materializes: a future that ends if upstream does.
+        """
+        from streamactors.stages.sinks.values import NeverSink
+
         return cls._of(NeverSink())
 
     @classmethod
     def lazy_sink(cls, make: Callable[[], Sink[T, M2] | Awaitable[Sink[T, M2]]]) -> Sink[T, StreamFuture[M2]]:
+        """Call `make` for the sink when the first element comes. `make` may return a future or another awaitable of it.
+
+        Materializes: a future of that sink's materialized value; it fails if there never was an element.
+        Backpressures when: that sink does.           Cancels when: that sink does.
+        Fails when: `make` raises, or that sink fails.
+        """
+        from streamactors.stages.sinks.later import LazySink
+
         return cls._of(LazySink(make))
 
     @classmethod
@@ -79,14 +124,32 @@ class OutsideSinks(Constructors):
         cls, make: Callable[[], Awaitable[Sink[T, M2]] | Future[Sink[T, M2]]]
     ) -> Sink[T, StreamFuture[M2]]:
         """As `lazy_sink`; `make` returns a future of the sink, or another awaitable."""
+        from streamactors.stages.sinks.later import LazySink
+
         return cls._of(LazySink(make, "lazy_future_sink"))
 
     @classmethod
     def future_sink(cls, future: Future[Sink[T, M2]] | Awaitable[Sink[T, M2]]) -> Sink[T, StreamFuture[M2]]:
+        """Send the elements to the sink that is a future's result.
+
+        Materializes: a future of that sink's materialized value.
+        Backpressures when: the future is not done, or that sink backpressures.   Cancels when: that sink does.
+        Fails when: the future or that sink fails.
+        """
+        from streamactors.stages.sinks.later import FutureSink
+
         return cls._of(FutureSink(future))
 
     @classmethod
     def from_materializer(cls, make: Callable[[ActorSystem, Attributes], Sink[T, M2]]) -> Sink[T, StreamFuture[M2]]:
+        """Make the sink when the run starts: `make(system, attributes)` returns it.
+
+        Materializes: a future of that sink's materialized value.
+        Backpressures when: that sink does.           Cancels when: that sink does.
+        Fails when: `make` raises, or that sink fails.
+        """
+        from streamactors.stages.sinks.later import SinkFromMaterializer
+
         return cls._of(SinkFromMaterializer(make))
 
     @classmethod
@@ -96,6 +159,9 @@ class OutsideSinks(Constructors):
         Backpressures when: the source's run does, or has not started.
         Cancels when: the source's run cancels.       Marks: done when the element is read.
         """
+        from streamactors.stages.sinks.pull import PullSink
+        from streamactors.stages.sources.hand_over import HandOver
+
         return cls._of(
             MatMapped(StageModule(PullSink("source", None)), lambda reader: part(Source, StageModule(HandOver(reader))))
         )
@@ -103,25 +169,27 @@ class OutsideSinks(Constructors):
     @overload
     @classmethod
     def combine(
-        cls, sinks: Iterable[Sink[T, Any]], /, strategy: Callable[[int], GraphStage] = Broadcast
+        cls, sinks: Iterable[Sink[T, Any]], /, strategy: Callable[[int], GraphStage] | None = None
     ) -> Sink[T, NotUsed]: ...
 
     @overload
     @classmethod
-    def combine(cls, *sinks: Sink[T, Any], strategy: Callable[[int], GraphStage] = Broadcast) -> Sink[T, NotUsed]: ...
+    def combine(cls, *sinks: Sink[T, Any], strategy: Callable[[int], GraphStage] | None = None) -> Sink[T, NotUsed]: ...
 
     @classmethod
-    def combine(cls, *sinks: Any, strategy: Any = Broadcast) -> Sink[Any, NotUsed]:
+    def combine(cls, *sinks: Any, strategy: Any = None) -> Sink[Any, NotUsed]:
         """Feed several sinks, given one by one or as a list, through a junction that `strategy(number of sinks)` makes:
-        Broadcast, Balance, or your own.
+        Broadcast (the default), Balance, or your own.
 
         Cancels when: the junction does.
         """
+        from streamactors.stages.junctions.fan_out import Broadcast
+
         several, strategy = one_by_one(sinks, strategy)
         modules = [module_of("Sink.combine", one, (1, 0)) for one in several]
         if not modules:
             raise BuildError("Sink.combine expects at least one sink")
-        junction = StageModule(strategy(len(modules)))
+        junction = StageModule((strategy or Broadcast)(len(modules)))
         if (len(junction.shape.inlets), len(junction.shape.outlets)) != (1, len(modules)):
             raise BuildError(f"Sink.combine: the strategy must give a junction of 1 inlet and {len(modules)} outlets")
         wires = tuple(((0, i), (i + 1, 0)) for i in range(len(modules)))

@@ -17,14 +17,13 @@ from streamactors.dsl.typevars import M2, S
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.stage import Element, NotUsed
 from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.defaults import BLOCK_BYTES, LONGEST_EVENT, MOST_OFFERS, RECONNECT
 from streamactors.stages.files.file_objects import StreamWriter
 from streamactors.stages.files.io_result import IOResult, Path
-from streamactors.stages.files.reading import BLOCK_BYTES
-from streamactors.stages.framing.server_sent_events import LONGEST_EVENT, ServerSentEvent
-from streamactors.stages.network.http_events import RECONNECT
+from streamactors.stages.framing.server_sent_events import ServerSentEvent
 from streamactors.stages.rate.strategies import Overflow
 from streamactors.stages.sources.deferred import MaybeHandle
-from streamactors.stages.sources.queue import MOST_OFFERS, BoundedSourceQueue, SourceQueueWithBackpressure
+from streamactors.stages.sources.queue import BoundedSourceQueue, SourceQueueWithBackpressure
 from streamactors.stages.sources.tick import Cancellable
 
 class SourceConstructors:

@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from streamactors.actors.address import ActorRef
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T
-from streamactors.stages.control.restart_settings import RestartSettings
-from streamactors.stages.framing.server_sent_events import LONGEST_EVENT, ServerSentEvent
-from streamactors.stages.network.http_events import RECONNECT, ServerSentEvents
-from streamactors.stages.rate.strategies import Overflow, OverflowStrategy, checked_strategy
-from streamactors.stages.sources.actor_ref import ActorRefSource, ActorRefSourceWithBackpressure
-from streamactors.stages.sources.queue import (
-    MOST_OFFERS,
-    BackpressureQueue,
-    BoundedQueue,
-    BoundedSourceQueue,
-    SourceQueueWithBackpressure,
-)
+from streamactors.stages.defaults import LONGEST_EVENT, MOST_OFFERS, RECONNECT
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Source
     from streamactors.engine.stage import NotUsed
+    from streamactors.stages.control.restart_settings import RestartSettings
+    from streamactors.stages.framing.server_sent_events import ServerSentEvent
+    from streamactors.stages.rate.strategies import Overflow
+    from streamactors.stages.sources.queue import BoundedSourceQueue, SourceQueueWithBackpressure
 
 
 class FedSources(Constructors):
@@ -43,6 +36,17 @@ class FedSources(Constructors):
 
     @classmethod
     def queue(cls, size: int, overflow: Any = None, max_concurrent_offers: int = MOST_OFFERS) -> Source[Any, Any]:
+        """Emit the elements offered to the materialized queue, on any thread. `offer(x)` returns at once: ENQUEUED, DROPPED when
+        the queue is full, QUEUE_CLOSED, or a Failure.
+
+        The default overflow "drop_new" drops x. To make room for x, "drop_head" drops the oldest element kept, "drop_tail" the
+        youngest, "drop_buffer" all; "fail" fails the stream with BufferOverflow; "backpressure" gives `queue_with_backpressure`.
+        Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
+        Fails when: `fail(error)` is called, or the queue is full ("fail").
+        """
+        from streamactors.stages.rate.strategies import OverflowStrategy, checked_strategy
+        from streamactors.stages.sources.queue import BoundedQueue
+
         if overflow == OverflowStrategy.backpressure:
             return cls.queue_with_backpressure(size, max_concurrent_offers)
         if overflow is None:
@@ -53,6 +57,15 @@ class FedSources(Constructors):
     def queue_with_backpressure(
         cls, size: int, max_concurrent_offers: int = MOST_OFFERS
     ) -> Source[T, SourceQueueWithBackpressure[T]]:
+        """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x.
+
+        Offers from several coroutines or threads wait in their order, at most `max_concurrent_offers` of them (1,024 unless set otherwise); one
+        more fails with BufferOverflow. The queue so holds at most `size` + `max_concurrent_offers` elements.
+        Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
+        Fails when: `fail(error)` is called.
+        """
+        from streamactors.stages.sources.queue import BackpressureQueue
+
         return cls._of(BackpressureQueue(size, max_concurrent_offers))
 
     @classmethod
@@ -64,6 +77,14 @@ class FedSources(Constructors):
         complete_when: Callable[[Any], bool] | None = None,
         fail_when: Callable[[Any], BaseException | None] | None = None,
     ) -> Source[T, ActorRef]:
+        """Emit the messages sent to the materialized ActorRef; up to `size` are held while there is no demand.
+
+        Emits when: there is demand and a message is held.   Backpressures when: never; `overflow` decides when `size` are held.
+        Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; held messages first.
+        Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; with overflow "fail", when `size` are held.
+        """
+        from streamactors.stages.sources.actor_ref import ActorRefSource
+
         return cls._of(ActorRefSource(size, overflow, complete_when, fail_when))
 
     @classmethod
@@ -74,6 +95,14 @@ class FedSources(Constructors):
         complete_when: Callable[[Any], bool] | None = None,
         fail_when: Callable[[Any], BaseException | None] | None = None,
     ) -> Source[T, ActorRef]:
+        """Emit the messages sent to the materialized ActorRef; each sender gets `ack` when its message has been pushed.
+
+        Emits when: there is demand and a message has come.   Backpressures when: `ack` is not sent yet.
+        Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; a held message first.
+        Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; a message comes before the `ack` of the one before.
+        """
+        from streamactors.stages.sources.actor_ref import ActorRefSourceWithBackpressure
+
         return cls._of(ActorRefSourceWithBackpressure(ack, complete_when, fail_when))
 
     @classmethod
@@ -86,6 +115,17 @@ class FedSources(Constructors):
         client: Callable[[], Any] | None = None,
         max_length: int = LONGEST_EVENT,
     ) -> Source[ServerSentEvent, NotUsed]:
+        """Emit the events that an HTTP server sends (`text/event-stream`), with httpx.
+
+        When the connection ends or breaks, it is made again after the back-off of `reconnect`, or after the time that the server has
+        asked for, and the server is told the id of the last event; `reconnect=None` never does that. `client()` makes the
+        httpx.AsyncClient, for headers, certificates and timeouts of your own.
+        Emits when: there is demand and an event has come.   Completes when: the server answers 204, or ends and `reconnect` is None.
+        Fails when: the server answers with an error or another type, or `reconnect` allows no further attempt (ConnectionFailed).
+        Cancels when: downstream does; the connection is closed.
+        """
+        from streamactors.stages.network.http_events import ServerSentEvents
+
         return cls._of(ServerSentEvents(url, headers, reconnect, client, max_length))
 
     @classmethod

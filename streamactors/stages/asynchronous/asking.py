@@ -20,16 +20,7 @@ from streamactors.stages.checks import positive, timeout_ms
 
 
 class Ask(Stage[In, Out]):
-    """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
-    with a `timeout` of 5 s. Akka's order of arguments, `ask(parallelism, actor, timeout)`, works as well.
-    A number as `timeout` is seconds.
-
-    Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-    Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-    Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
-    Supervision: resume and restart drop the element.
-    Marks: in the queue of questions.
-    """
+    """The stage of `Source.ask`."""
 
     handling = EXACT
 
@@ -48,15 +39,7 @@ class Ask(Stage[In, Out]):
 
 
 class AskWithStatus(Ask[In, Out]):
-    """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
-    A number as `timeout` is seconds.
-
-    Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-    Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-    Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is no StatusReply; the actor has stopped.
-    Supervision: resume and restart drop the element.
-    Marks: in the queue of questions.
-    """
+    """The stage of `Source.ask_with_status`."""
 
     status = True
 

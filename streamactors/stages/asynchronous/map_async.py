@@ -23,17 +23,7 @@ from streamactors.stages.checks import asyncio_loop, function, positive
 
 
 class MapAsync(Stage[In, Out]):
-    """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
-
-    A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
-    made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
-    like any other.
-    Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
-    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-    Fails when: a call fails, at once, without waiting for older calls.
-    Supervision: resume and restart drop the element.
-    Marks: in the queue of calls.
-    """
+    """The stage of `Source.map_async`."""
 
     ends_with_inputs = True
     handling: Handling = EXACT
@@ -47,13 +37,7 @@ class MapAsync(Stage[In, Out]):
 
 
 class MapAsyncUnordered(MapAsync[In, Out]):
-    """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
-
-    Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
-    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-    Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-    Marks: when all elements before them have left.
-    """
+    """The stage of `Source.map_async_unordered`."""
 
     handling = BLURS
 

@@ -24,18 +24,7 @@ _SERVE: Final = "streamactors.stages.asynchronous.parallel_child:serve"
 
 
 class MapParallel(Stage[In, Out]):
-    """Call `fn` with each element in one of several worker processes; emit the results in the elements' order.
-
-    For functions that compute for a while in Python: about 50 µs and more. `processes`: by default the number of cores that this process may
-    use. With `ordered=False` results are emitted as they come. Elements and results must be of the types that can cross a process boundary, and
-    `fn` goes by import name or with cloudpickle (docs/cores.md). Elements travel in tasks of about 5 ms.
-    Emits when: the oldest task has ended.        Backpressures when: each process has two tasks, or results wait to be emitted.
-    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-    Fails when: a call fails, after the results before it; a process dies and the run reads no marks (WorkerDied). In a run that reads
-    marks another process repeats the task.
-    Supervision: resume and restart drop the element; the decider is called in the worker process.
-    Marks: in the queue of tasks.
-    """
+    """The stage of `Source.map_parallel`."""
 
     name = "map_parallel"
 

@@ -18,15 +18,7 @@ from streamactors.stages.checks import plain_function, positive
 
 
 class MapAsyncPartitioned(MapAsync[In, Out]):
-    """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
-
-    Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
-    Emits when: the oldest call has ended.
-    Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-    Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-    Marks: in the queue of calls.
-    """
+    """The stage of `Source.map_async_partitioned`."""
 
     def __init__(
         self,
@@ -42,15 +34,7 @@ class MapAsyncPartitioned(MapAsync[In, Out]):
 
 
 class MapAsyncPartitionedUnordered(MapAsyncPartitioned[In, Out]):
-    """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
-
-    The results of one key come in their order if `per_partition` is 1.
-    Emits when: a call has ended.
-    Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
-    Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-    Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
-    Marks: when all elements before them have left.
-    """
+    """The stage of `Source.map_async_partitioned_unordered`."""
 
     handling = BLURS
 

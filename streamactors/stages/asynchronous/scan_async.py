@@ -15,16 +15,7 @@ from streamactors.stages.checks import function, is_coroutine_function
 
 
 class ScanAsync(Stage[In, Out]):
-    """Emit `zero`, then for each element the value so far combined with it by the asynchronous `fn(value, element)`.
-
-    `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
-    Each run starts with a copy of `zero`.
-    Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
-    Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-    Fails when: a call fails.
-    Supervision: resume drops the element; restart goes back to `zero` and emits it.
-    Marks: in the queue of calls.
-    """
+    """The stage of `Source.scan_async` and `Source.fold_async`."""
 
     handling = EXACT_MEMORY
     parallelism = 1

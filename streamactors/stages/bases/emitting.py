@@ -13,16 +13,6 @@ from streamactors.engine.logic import FlowLogic
 from streamactors.engine.marks.marks import Mark, merge_newer
 
 
-class _NotGiven:
-    """The default of a parameter for which None would be a value."""
-
-    def __repr__(self) -> str:
-        return "not given"
-
-
-NOT_GIVEN: Final[Any] = _NotGiven()
-
-
 class WellEnded:
     """The end of a stage that completes."""
 

@@ -27,18 +27,7 @@ _log = logging.getLogger("streamactors.stages")
 
 
 class Batches(SinkStage):
-    """Call `write(list of elements)` with batches of up to `max` elements; a batch is written at the latest `within` (milliseconds, a
-    timedelta, or a text such as "1s") after its first element came.
-
-    `write` is a plain function, which runs on a thread of its own and may block, or a coroutine function. One batch is written at a
-    time, in order; `parallelism` batches, when it is given. A batch whose `write` raised is written again after the back-off of
-    `retry`, so a part of it may be written twice: let `write` replace what is there (an upsert, a file of the same name).
-    Materializes: a future of the number of elements written.
-    Backpressures when: the next batch is full and `parallelism` are being written.
-    Fails when: `write` raises and `retry` allows no further attempt.
-    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-    Marks: done when `write` has returned for all elements before them.
-    """
+    """The stage of `Sink.batches`."""
 
     name = "batches"
 

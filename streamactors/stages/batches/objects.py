@@ -17,17 +17,7 @@ from streamactors.stages.files.writing import write_all
 
 
 class ToObjects(Batches):
-    """Write each batch as one file: `encode(elements)` gives its bytes, `url(elements)` its place, such as "s3://bucket/2026/part-7".
-    A batch is written at the latest `within` (ms, a timedelta or a text) after its first element.
-
-    The file systems are fsspec's (the extra `files`); `storage` goes to the file system. A file that exists is replaced, so a `url`
-    made from the elements themselves, such as their first offset, makes a batch that is written again harmless.
-    Materializes: a future of the number of elements written.
-    Backpressures when: the next batch is full and one is being written.
-    Fails when: a function raises or the store does, and `retry` allows no further attempt; the error names the file.
-    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-    Marks: done when the file with the elements before them is closed.
-    """
+    """The stage of `Sink.to_objects`."""
 
     name = "to_objects"
 

@@ -24,19 +24,7 @@ _PLACEHOLDERS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric
 
 
 class ToSql(Batches):
-    """Execute an SQL statement with each element as its parameters: `executemany` for up to `max` elements, at the latest
-    `within` (ms, a timedelta or a text) after the first, then commit.
-
-    `connect()` returns a DB-API connection (sqlite3, psycopg, …). It is called on a thread of the run, which alone uses the connection; after a
-    failed batch the connection is closed, and the next attempt makes a new one. `row(element)` makes the parameters, where the
-    elements are none. A batch may be written twice after a failure or a restart: a statement that replaces rows makes that harmless, and
-    `to_sql_table` writes one.
-    Materializes: a future of the number of elements written.
-    Backpressures when: the next batch is full and one is being written.
-    Fails when: the database does, and `retry` allows no further attempt.
-    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-    Marks: done when the transaction with the elements before them is committed.
-    """
+    """The stage of `Sink.to_sql`."""
 
     name = "to_sql"
 
@@ -71,17 +59,7 @@ class ToSql(Batches):
 
 
 class ToSqlTable(ToSql):
-    """Write elements into the rows of a table: `INSERT … ON CONFLICT (key) DO UPDATE`, which SQLite and PostgreSQL know.
-
-    Elements are mappings, dataclasses or named tuples with just the columns as names, or sequences in their order. With `key` (columns with a unique index) a row
-    that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
-    `within` is ms, a timedelta or a text.
-    Materializes: a future of the number of elements written.
-    Backpressures when: the next batch is full and one is being written.
-    Fails when: the database does and `retry` allows no further attempt; or an element has not just the columns.
-    Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
-    Marks: done when the transaction with the elements before them is committed.
-    """
+    """The stage of `Sink.to_sql_table`."""
 
     name = "to_sql_table"
 

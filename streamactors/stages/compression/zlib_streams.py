@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY, EXACT_MEMORY, Handling
@@ -13,9 +13,7 @@ from streamactors.errors import BuildError, CompressionError
 from streamactors.stages.bases.cutting import CuttingLogic
 from streamactors.stages.checks import integer, positive
 from streamactors.stages.compression.decompressing import DecompressingLogic
-
-BLOCK_BYTES: Final = 64 * 1024
-"""The longest element that a decompressing operator emits, unless `max_element` says otherwise."""
+from streamactors.stages.defaults import BLOCK_BYTES
 
 _GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's wbits
 
@@ -36,27 +34,13 @@ class _Compress(Stage[bytes, bytes]):
 
 
 class Gzip(_Compress):
-    """Compress a stream of bytes in gzip's format.
-
-    With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-    `flush=False` the output comes in larger pieces and is smaller.
-    Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-    Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-    Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-    """
+    """The stage of `Source.gzip`."""
 
     wbits = _GZIP
 
 
 class Deflate(_Compress):
-    """Compress a stream of bytes in zlib's format (RFC 1950), or without its header and checksum (`raw=True`, RFC 1951).
-
-    With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
-    `flush=False` the output comes in larger pieces and is smaller.
-    Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-    Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-    Marks: behind the bytes of the elements before them; with `flush=False` at the end.
-    """
+    """The stage of `Source.deflate`."""
 
     def __init__(self, level: int = 6, flush: bool = True, raw: bool = False) -> None:
         super().__init__(level, flush)
@@ -99,29 +83,13 @@ class _Decompress(Stage[bytes, bytes]):
 
 
 class Gunzip(_Decompress):
-    """Decompress a stream of bytes in gzip's format, also of several members one behind the other.
-
-    No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-    gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-    Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-    Completes when: upstream completes behind a whole member; an unfinished one fails the stream (CompressionError).
-    Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-    Marks: behind the bytes that stem from the elements before them.
-    """
+    """The stage of `Source.gunzip`."""
 
     wbits = _GZIP
 
 
 class Inflate(_Decompress):
-    """Decompress a stream of bytes in zlib's format (RFC 1950), or without its header (`raw=True`, RFC 1951).
-
-    No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-    gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
-    Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-    Completes when: upstream completes behind the end of the data; unfinished data fails the stream (CompressionError).
-    Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-    Marks: behind the bytes that stem from the elements before them.
-    """
+    """The stage of `Source.inflate`."""
 
     def __init__(self, max_element: int = BLOCK_BYTES, raw: bool = False) -> None:
         super().__init__(max_element)

@@ -15,12 +15,8 @@ from streamactors.errors import BuildError, CompressionError
 from streamactors.stages.bases.cutting import CuttingLogic
 from streamactors.stages.checks import at_least, integer, positive
 from streamactors.stages.compression.decompressing import DecompressingLogic
-from streamactors.stages.compression.zlib_streams import BLOCK_BYTES
+from streamactors.stages.defaults import BLOCK_BYTES, FRAME_BYTES, LARGEST_FRAME
 
-FRAME_BYTES: Final = 1 << 20
-"""The bytes before compression of a frame that `zstd` writes."""
-
-LARGEST_FRAME: Final = 64 << 20
 _MAGIC: Final = 0xFD2FB528
 _SKIPPABLE: Final = 0x184D2A50
 _U32: Final = struct.Struct("<I")
@@ -29,14 +25,7 @@ _RAW, _RLE, _RESERVED = 0, 1, 3
 
 
 class Zstd(Stage[bytes, bytes]):
-    """Compress a stream of bytes with zstd, as frames of at most `frame_bytes` before compression.
-
-    With `flush=True` each element is a frame (or several), decompressable as soon as it is emitted; with `flush=False` elements are
-    gathered into frames of `frame_bytes`, which are smaller.
-    Emits when: upstream does; with `flush=False`, when `frame_bytes` have come.   Backpressures when: downstream does.
-    Completes when: upstream completes, behind the last frame.                     Cancels when: downstream cancels.
-    Marks: behind the frame that ends the bytes before them.
-    """
+    """The stage of `Source.zstd`."""
 
     def __init__(self, level: int = 3, flush: bool = True, frame_bytes: int = FRAME_BYTES) -> None:
         if not 1 <= integer("zstd", "level", level) <= 22:
@@ -83,16 +72,7 @@ class _ZstdLogic(CuttingLogic):
 
 
 class Unzstd(Stage[bytes, bytes]):
-    """Decompress a stream of zstd frames.
-
-    A frame is decompressed as a whole: one of more than `max_frame` bytes fails the stream (CompressionError) before it is
-    decompressed. `zstd` here writes frames of 1 MiB; the command-line tool writes one frame a file, and `through_process("zstd",
-    "-dc")` reads those of any size. Elements are at most `max_element` bytes long.
-    Emits when: the last byte of a frame has come.   Backpressures when: downstream does, or decompressed bytes wait.
-    Completes when: upstream completes behind a whole frame; an unfinished one fails the stream (CompressionError).
-    Cancels when: downstream cancels.                Fails when: the bytes are damaged (CompressionError).
-    Marks: behind the frame that ends the bytes before them.
-    """
+    """The stage of `Source.unzstd`."""
 
     handling = BLURS_MEMORY
 

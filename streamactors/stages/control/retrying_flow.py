@@ -64,9 +64,6 @@ class RetryingFlow(Stage[In, Out]):
     again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last attempt has failed,
     such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside the flow, and a failed attempt
     emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
-    Emits when: the flow is done with an element.   Backpressures when: downstream does, an element is inside the flow, or a delay runs.
-    Completes when: upstream completes and the flow does.   Cancels when: downstream cancels.
-    Fails when: the last attempt fails and there are no dead letters; the flow fails with an error that `on` does not choose.
     """
 
     name = "retry"
@@ -259,3 +256,8 @@ class _RetryingLogic(Logic):
 
     def snapshot_state(self) -> str:
         return f"attempt {self._failed + 1}" if self._element is not _NOTHING else ""
+
+
+def has_failed(element: Any) -> bool:
+    """True for an element that a retrying flow has given up."""
+    return type(element) is FailedElement

@@ -72,11 +72,7 @@ class _OnErrorLogic(EmittingLogic, PassingLogic):
 
 
 class MapError(_OnError[In, In]):
-    """Turn a failure into another one: `fn(error)` returns the error to fail with.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.map_error`."""
 
     name = "map_error"
 
@@ -97,11 +93,7 @@ class _MapErrorLogic(_OnErrorLogic):
 
 
 class Recover(_OnError[In, Out]):
-    """Emit one last element instead of failing: `fn(error)` returns it.
-
-    Emits when: upstream does, and once when it failed.   Backpressures when: downstream does.
-    Completes when: upstream completes, or failed and the last element has been emitted.   Cancels when: downstream cancels.
-    """
+    """The stage of `Source.recover`."""
 
     name = "recover"
 
@@ -117,11 +109,7 @@ class _RecoverLogic(_OnErrorLogic):
 
 
 class OnErrorComplete(_OnError[In, In]):
-    """Complete instead of failing.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes or fails.  Cancels when: downstream cancels.
-    """
+    """The stage of `Source.on_error_complete`."""
 
     name = "on_error_complete"
 
@@ -133,12 +121,7 @@ class _OnErrorCompleteLogic(_OnErrorLogic):
 
 
 class RecoverWithRetries(_OnError[In, Out]):
-    """As `recover_with`, at most `attempts` times (-1: without a limit); then the failure passes.
-
-    Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-    Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-    Fails when: upstream and the replacing sources have failed more than `attempts` times, with the last failure.
-    """
+    """The stage of `Source.recover_with_retries`."""
 
     name = "recover_with_retries"
 
@@ -149,11 +132,7 @@ class RecoverWithRetries(_OnError[In, Out]):
 
 
 class RecoverWith(RecoverWithRetries[In, Out]):
-    """Continue with another source instead of failing: `fn(error)` returns it. A failure of that source is handled the same way.
-
-    Emits when: upstream does, or after its failure the replacing source.   Backpressures when: downstream does.
-    Completes when: upstream or the replacing source completes.   Cancels when: downstream cancels.
-    """
+    """The stage of `Source.recover_with` and `Source.on_error_resume`."""
 
     name = "recover_with"
 

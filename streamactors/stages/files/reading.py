@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.attributes import Attributes
@@ -16,21 +16,15 @@ from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.bases.cutting import BYTES_AHEAD
 from streamactors.stages.checks import positive
+from streamactors.stages.defaults import BLOCK_BYTES
 from streamactors.stages.files.io_result import IOResult, Path, checked_path, naming
 from streamactors.stages.sources.iterables import BackedFeed
-
-BLOCK_BYTES: Final = 64 * 1024
 
 _log = logging.getLogger("streamactors.stages")
 
 
 class FromFile(GraphStage):
-    """Emit the bytes of a file, in blocks of `block` bytes; the last may be shorter. Can be replayed by block (`with_replay`).
-
-    Emits when: there is demand and a block was read.   Completes when: the file ends.
-    Fails when: the file cannot be read; the error names it.
-    Materializes: a future of the IOResult, the bytes read by the end; it fails when the stream does.
-    """
+    """The stage of `Source.from_file`."""
 
     shape = SOURCE
     emits_marks = True
@@ -51,14 +45,7 @@ class FromFile(GraphStage):
 
 
 class FromFileObject(GraphStage):
-    """Emit what a file-like object reads, `block` bytes (characters, of a text file) at a time.
-
-    A function is called for the object in each run, and its object is closed at the end. An object that is given itself can be read by
-    one run, and stays open.
-    Emits when: there is demand and `read` has returned.   Completes when: `read` returns nothing.
-    Fails when: `read` raises.
-    Materializes: a future of the IOResult, the number of bytes or characters by the end; it fails when the stream does.
-    """
+    """The stage of `Source.from_file_object`."""
 
     shape = SOURCE
 

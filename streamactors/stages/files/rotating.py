@@ -18,16 +18,7 @@ from streamactors.stages.sinks.values import SinkStage
 
 
 class ToRotatingFiles(SinkStage):
-    """Write byte strings to one file after the other; `path(number)` names them, from 0.
-
-    A new file begins before an element with which the file would have more than `max_bytes` (a longer element is alone in its file);
-    `every` so much time after the file was begun (milliseconds, a timedelta, or a text such as "1h"), also when no element comes; and
-    before an element for which `when(element)` is true. A file is made with its first element. A file that exists fails the stream:
-    nothing is overwritten; `append=True` writes behind it. `on_closed(IOResult)` is called with each file that is complete.
-    Materializes: a future of the list of IOResults, one a file.   Backpressures when: it writes.
-    Fails when: a file cannot be written (the error names it), or a function raises.
-    Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
-    """
+    """The stage of `Sink.to_rotating_files`."""
 
     def __init__(
         self,

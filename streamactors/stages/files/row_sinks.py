@@ -20,14 +20,7 @@ from streamactors.stages.framing.text import checked_encoding
 
 
 class ToCsv(ToFile):
-    """Write rows to a CSV file: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
-
-    The first line names the fields: `fields`, or those of the first element; `header=False` leaves it out, and so does `append=True`
-    where the file has lines already. Each row must have all of the fields and no other.
-    Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-    Backpressures when: it writes.                Fails when: the file cannot be written, or an element is no such row.
-    Marks: done when the operating system has the rows; with `sync=True`, when the disk has.
-    """
+    """The stage of `Sink.to_csv`."""
 
     def __init__(
         self,
@@ -51,12 +44,7 @@ class ToCsv(ToFile):
 
 
 class ToJsonLines(ToFile):
-    """Write each element as a line of JSON. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
-
-    Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-    Backpressures when: it writes.                Fails when: the file cannot be written, or an element has no form in JSON.
-    Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
-    """
+    """The stage of `Sink.to_json_lines`."""
 
     def __init__(self, path: Path, append: bool = False, sync: bool = False) -> None:
         super().__init__(path, append, sync)

@@ -51,14 +51,7 @@ def field_names(operator: str, fields: Any) -> tuple[str, ...] | None:
 
 
 class FromCsv(FromIterable):
-    """Emit the rows of a CSV file: dicts by the names in its first line, or by `fields` where the file has no such line; with
-    `header=False` alone, lists. Values are texts, but for the fields of which `types` gives a function. Can be replayed by row
-    (`with_replay`).
-
-    A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
-    Emits when: there is demand and a row was read.   Completes when: the file ends.
-    Fails when: the file cannot be read or decoded, or a row does not have the fields of the others (FramingError, with file and line).
-    """
+    """The stage of `Source.from_csv`."""
 
     name = "from_csv"
 
@@ -171,12 +164,7 @@ class _CsvRows:
 
 
 class FromJsonLines(FromIterable):
-    """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
-    Can be replayed by value (`with_replay`).
-
-    Emits when: there is demand and a line was read.   Completes when: the file ends.
-    Fails when: the file cannot be read or decoded, or a line is no JSON (FramingError, with file and line).
-    """
+    """The stage of `Source.from_json_lines`."""
 
     name = "from_json_lines"
 

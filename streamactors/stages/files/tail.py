@@ -12,19 +12,12 @@ from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.user_code import blame
 from streamactors.stages.bases.cutting import BYTES_AHEAD
 from streamactors.stages.checks import positive, span_ms
+from streamactors.stages.defaults import BLOCK_BYTES
 from streamactors.stages.files.io_result import Path, checked_path, naming
-from streamactors.stages.files.reading import BLOCK_BYTES
 
 
 class TailFile(GraphStage):
-    """Emit the bytes of a file, and then those that are written behind them, without end; `.lines()` makes lines of them.
-
-    The file is looked at every `poll` (milliseconds, a timedelta, or a text such as "1s") while nothing new is in it. A file that does not exist yet
-    is waited for. When another file has taken its place (a log that was rotated), the rest of the old file comes first, then the
-    new file from its beginning. A file that was cut to a shorter length is read from its beginning again.
-    Emits when: there is demand and there are new bytes.   Completes when: never; a kill switch or `take_until` ends it.
-    Fails when: the file cannot be read; the error names it.
-    """
+    """The stage of `Source.tail_file`."""
 
     shape = SOURCE
     endless = True

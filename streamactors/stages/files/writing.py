@@ -30,17 +30,7 @@ Encode = Callable[[list[Any]], bytes]
 
 
 class ToFile(SinkStage):
-    """Write byte strings to a new file, or with `append=True` at the end of one that exists.
-
-    A new file is written beside the old one, as `path.partial`, and takes its place when the stream has completed. When the stream fails, the
-    old file stays as it is, and the error names the partial file if anything is in it. So it does when a signal stops `streamactors run` before
-    the sources have ended, unless one of them never ends. `append=True` writes into the file itself, so
-    that others can follow it as it grows; use it for a stream without an end.
-    `sync=True` has the disk confirm (fsync) before a mark is done, and at the end.
-    Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-    Backpressures when: it writes.                Fails when: the file cannot be written; the error names it.
-    Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
-    """
+    """The stage of `Sink.to_file`."""
 
     def __init__(self, path: Path, append: bool = False, sync: bool = False) -> None:
         self.path = checked_path(self.label, path)
@@ -57,14 +47,7 @@ class ToFile(SinkStage):
 
 
 class ToLines(ToFile):
-    """Write texts to a file, each with a line end behind it; otherwise as `to_file`.
-
-    With `append=True` a last line without a line end gets one first, and a WARNING names it: a writer was stopped in the middle of it.
-
-    Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-    Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a text not encoded.
-    Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
-    """
+    """The stage of `Sink.to_lines`."""
 
     def __init__(self, path: Path, encoding: str = "utf-8", append: bool = False, sync: bool = False) -> None:
         super().__init__(path, append, sync)
@@ -279,12 +262,7 @@ class FileLogic(WritingLogic):
 
 
 class ToFileObject(SinkStage):
-    """Write elements to a file-like object: byte strings, or texts for a text file.
-
-    A function is called for the object in each run, and its object is closed at the end. An object that is given itself stays open.
-    Materializes: a future of the IOResult, the bytes (or characters) written.   Backpressures when: `write` runs.
-    Fails when: `write` raises.                   Marks: done when `write` and, where there is one, `flush` have returned.
-    """
+    """The stage of `Sink.to_file_object`."""
 
     def __init__(self, file: Any) -> None:
         if not hasattr(file, "write") and not callable(file):

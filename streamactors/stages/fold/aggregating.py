@@ -19,16 +19,7 @@ _NOTHING: Any = object()
 
 
 class AggregateWithBoundary(Stage[In, Out]):
-    """Combine elements until `aggregate` says that the result is complete.
-
-    `allocate()` makes a new aggregate; `aggregate(it, element)` returns (the new one, whether it is complete); `harvest(it)` returns the
-    result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (ms,
-    a timedelta or a text), too.
-    Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
-    Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
-    Supervision: resume drops an element for which a function raised, restart also the aggregate.
-    Marks: behind the result that has the elements before them.
-    """
+    """The stage of `Source.aggregate_with_boundary`."""
 
     handling = BLURS_MEMORY
 

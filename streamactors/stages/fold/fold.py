@@ -25,13 +25,7 @@ _NOTHING: Any = object()
 
 
 class Scan(Fusable[In, Out]):
-    """Emit `zero`, then for each element the value so far combined with it by `fn(value, element)`.
-
-    Each run starts with a copy of `zero`.
-    Emits when: `fn` has returned.                Backpressures when: downstream does.
-    Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
-    Supervision: resume drops the element; restart goes back to `zero` and emits it.
-    """
+    """The stage of `Source.scan`."""
 
     kind = "scan"
     handling = EXACT_MEMORY
@@ -46,14 +40,7 @@ class Scan(Fusable[In, Out]):
 
 
 class Fold(Stage[In, Out]):
-    """Combine all elements by `fn(value, element)`, beginning with `zero`; emit the result when upstream completes.
-
-    Each run starts with a copy of `zero`.
-    Emits when: upstream completes.               Backpressures when: downstream does.
-    Completes when: the result has been emitted.  Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also goes back to `zero`.
-    Marks: behind the result.
-    """
+    """The stage of `Source.fold` and `Source.quantiles`."""
 
     handling = BLURS_MEMORY
 
@@ -97,14 +84,7 @@ class _FoldLogic(ElementwiseLogic):
 
 
 class Reduce(Stage[In, In]):
-    """Combine all elements by `fn(value, element)`, beginning with the first; emit the result when upstream completes.
-
-    Emits when: upstream completes.               Backpressures when: downstream does.
-    Completes when: the result has been emitted.  Cancels when: downstream cancels.
-    Fails when: there was no element, with NoSuchElement.
-    Supervision: resume drops the element, restart also what was combined so far.
-    Marks: behind the result.
-    """
+    """The stage of `Source.reduce`."""
 
     handling = BLURS_MEMORY
 
@@ -131,16 +111,7 @@ class _ReduceLogic(_FoldLogic):
 
 
 class StatefulMap(Stage[In, Out]):
-    """Turn each element into a result with the help of a state: `fn(state, element)` returns (next state, result).
-
-    `create()` makes the state of a run. `on_complete(state)` is called exactly once for each state made, however the stream
-    ends; what it returns is emitted last, unless it is None or downstream has cancelled.
-    Emits when: `fn` has returned, and once at the end if `on_complete` returns a result.
-    Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-    Cancels when: downstream cancels.
-    Supervision: resume drops the element; restart also closes the state, emits the result of that, and makes a new state.
-    Fails when: upstream or a function fails, after the result of `on_complete`.
-    """
+    """The stage of `Source.accumulate` and `Source.stateful_map`."""
 
     handling = EXACT_MEMORY
     forgets = (

@@ -13,14 +13,7 @@ from streamactors.stages.fold.fold import Fold, _FoldLogic
 
 
 class FoldWhile(Fold[In, Out]):
-    """Combine elements by `fn(value, element)`, beginning with `zero`, while `predicate(value)` is true; emit the result.
-
-    Each run starts with a copy of `zero`. The value for which the predicate is false is the result.
-    Emits when: the predicate is false, or upstream completes.   Backpressures when: downstream does.
-    Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
-    Supervision: resume drops the element, restart also goes back to `zero`.
-    Marks: behind the result.
-    """
+    """The stage of `Source.fold_while`."""
 
     def __init__(self, zero: Any, predicate: Callable[[Any], Any], fn: Callable[[Any, Any], Any]) -> None:
         super().__init__(zero, fn)

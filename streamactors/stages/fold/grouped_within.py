@@ -14,13 +14,7 @@ from streamactors.stages.checks import positive, span_ms
 
 
 class GroupedWithin(Stage[In, list[In]]):
-    """Collect elements into lists: of `n`, or of the elements that came within `span`, whichever is first; never an empty list.
-
-    A number as `span` is ms. Spans are counted from the last full list, or from the start.
-    Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
-    Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-    Marks: behind the list that has the elements before them.
-    """
+    """The stage of `Source.grouped_within`."""
 
     handling = BLURS_MEMORY
 

@@ -17,12 +17,7 @@ from streamactors.stages.checks import positive
 
 
 class Grouped(Stage[In, list[In]]):
-    """Collect elements into lists of `n`; the last one may be shorter.
-
-    Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Marks: behind the list that has the elements before them.
-    """
+    """The stage of `Source.grouped`."""
 
     handling = BLURS_MEMORY
 
@@ -31,14 +26,7 @@ class Grouped(Stage[In, list[In]]):
 
 
 class Sliding(Stage[In, list[In]]):
-    """Emit lists of `n` elements, each beginning `step` elements behind the one before.
-
-    At the end a shorter list is emitted if it has elements that no other list has. With a step above `n`, elements between
-    the lists are dropped.
-    Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Marks: behind the last list that has elements from before them.
-    """
+    """The stage of `Source.pairwise` and `Source.sliding`."""
 
     handling = BLURS_MEMORY
 

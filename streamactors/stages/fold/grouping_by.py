@@ -24,14 +24,7 @@ _NOTHING: Any = object()
 
 
 class GroupedWeighted(Stage[In, list[In]]):
-    """Collect elements into lists that weigh at least `min_weight`; the last one may be lighter.
-
-    Emits when: the weight of the collected elements reaches `min_weight`, or upstream completes with some left.
-    Backpressures when: downstream does.          Completes when: upstream completes.
-    Cancels when: downstream cancels.
-    Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-    Marks: behind the list that has the elements before them.
-    """
+    """The stage of `Source.grouped_weighted`."""
 
     handling = BLURS_MEMORY
 
@@ -41,13 +34,7 @@ class GroupedWeighted(Stage[In, list[In]]):
 
 
 class GroupedAdjacentBy(Stage[In, list[In]]):
-    """Collect elements next to each other that have the same key into lists.
-
-    Emits when: an element with another key comes, or upstream completes.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
-    Marks: behind the list that has the elements before them.
-    """
+    """The stage of `Source.grouped_adjacent_by`."""
 
     handling = BLURS_MEMORY
 
@@ -56,14 +43,7 @@ class GroupedAdjacentBy(Stage[In, list[In]]):
 
 
 class GroupedAdjacentByWeighted(Stage[In, list[In]]):
-    """As `grouped_adjacent_by`, with lists that weigh at most `max_weight`; a heavier element is a list of its own.
-
-    Emits when: an element has another key or would make the list too heavy, or upstream completes.
-    Backpressures when: downstream does.          Completes when: upstream completes.
-    Cancels when: downstream cancels.
-    Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
-    Marks: behind the list that has the elements before them.
-    """
+    """The stage of `Source.grouped_adjacent_by_weighted`."""
 
     handling = BLURS_MEMORY
 

@@ -12,15 +12,7 @@ from streamactors.stages.fold.fold import StatefulMap, StatefulMapLogic
 
 
 class MapWithResource(StatefulMap[In, Out]):
-    """Turn each element into `fn(resource, element)`; `open()` makes the resource of a run, `close(resource)` ends it.
-
-    `close` is called exactly once for each resource, however the stream ends; what it returns is emitted last, unless it is None.
-    Emits when: `fn` has returned, and once at the end if `close` gives something.
-    Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
-    Cancels when: downstream cancels.
-    Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
-    Fails when: upstream or a function fails, behind what `close` gives.
-    """
+    """The stage of `Source.map_with_resource`."""
 
     def __init__(
         self, open: Callable[[], Any], fn: Callable[[Any, Any], Any], close: Callable[[Any], Any] | None = None

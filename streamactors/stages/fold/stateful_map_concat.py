@@ -15,14 +15,7 @@ from streamactors.stages.transform.expanding import MapConcat, MapConcatLogic
 
 
 class StatefulMapConcat(MapConcat[In, Out]):
-    """Turn each element into the results of an iterable; `create()` makes the function of a run, which may keep a state.
-
-    Iterators are read on demand, and one result ahead, so they may be endless.
-    Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-    Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-    Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
-    Marks: when the current iterable has ended.
-    """
+    """The stage of `Source.stateful_map_concat`."""
 
     handling = EXACT_MEMORY
     forgets = StatefulMap.forgets

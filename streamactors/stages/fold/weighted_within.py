@@ -15,15 +15,7 @@ from streamactors.stages.fold.grouping_by import GroupLogic, cost_of, weight
 
 
 class GroupedWeightedWithin(Stage[In, list[In]]):
-    """Collect elements into lists that weigh at most `max_weight`, have at most `max_number` elements, and whose elements came within
-    `span` (ms, a timedelta or a text) of the first; a heavier element is a list of its own. Never an empty list.
-
-    Emits when: a list has its weight or number, the next element would make it too heavy, or its time is over.
-    Backpressures when: downstream does and a list is full.
-    Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-    Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-    Marks: behind the list that has the elements before them.
-    """
+    """The stage of `Source.grouped_weighted_within`."""
 
     handling = BLURS_MEMORY
 

@@ -14,14 +14,7 @@ from streamactors.stages.checks import positive
 
 
 class FramesByDelimiter(Stage[bytes, bytes]):
-    """Cut a stream of bytes into frames that end with `delimiter`; emit them without it.
-
-    A frame longer than `max_length` bytes fails the stream (FramingError), so that a peer which never sends the delimiter cannot fill
-    the memory. Bytes behind the last delimiter fail the stream, too, or are the last frame with `allow_truncation=True`.
-    Emits when: a delimiter has come; one element may end several frames.   Backpressures when: downstream does.
-    Completes when: upstream completes and all frames have been emitted.    Cancels when: downstream cancels.
-    Marks: behind the frame that ends the bytes before them.
-    """
+    """The stage of `Source.frames_by_delimiter`."""
 
     handling = BLURS_MEMORY
 

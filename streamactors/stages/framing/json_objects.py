@@ -22,15 +22,7 @@ _QUOTE, _OPEN, _CLOSE = b'"{}'
 
 
 class FramesOfJson(Stage[bytes, bytes]):
-    """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one behind the other, one a line, or in an array.
-
-    The bytes of an object are emitted as they came and are not parsed. An object longer than `max_length` bytes fails the stream
-    (FramingError), as does any byte between objects that is no white space, comma or bracket.
-    Emits when: the last brace of an object has come.   Backpressures when: downstream does.
-    Completes when: upstream completes; bytes of an unfinished object fail the stream (FramingError).
-    Cancels when: downstream cancels.
-    Marks: behind the object that ends the bytes before them.
-    """
+    """The stage of `Source.frames_of_json`."""
 
     handling = BLURS_MEMORY
 

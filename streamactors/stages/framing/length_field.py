@@ -28,16 +28,7 @@ def _field(operator: str, field_bytes: int, byteorder: str) -> int:
 
 
 class FramesByLength(Stage[bytes, bytes]):
-    """Cut a stream of bytes into frames that say in their header how long they are.
-
-    The header is `field_offset` bytes and an unsigned length field of `field_bytes`, which counts the bytes behind it. For other meanings
-    `frame_size(header, value)` returns the length of the whole frame. Frames are emitted without their header, or with it
-    (`keep_header=True`, as Akka does). A frame whose header says more than `max_length` bytes fails the stream before any of it is kept.
-    Emits when: the last byte of a frame has come.   Backpressures when: downstream does.
-    Completes when: upstream completes behind a whole frame; bytes of an unfinished frame fail the stream (FramingError).
-    Cancels when: downstream cancels.
-    Marks: behind the frame that ends the bytes before them.
-    """
+    """The stage of `Source.frames_by_length`."""
 
     handling = BLURS_MEMORY
 
@@ -111,12 +102,7 @@ class _LengthLogic(CuttingLogic):
 
 
 class WithLengthField(Stage[bytes, bytes]):
-    """Put a length field of `field_bytes` before each element: what `frames_by_length` with the same arguments reads.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: an element is longer than `max_length`, or than the field can say (FramingError).
-    """
+    """The stage of `Source.with_length_field`."""
 
     handling = EXACT
 

@@ -8,7 +8,7 @@ import io
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY, EXACT, EXACT_MEMORY
@@ -18,6 +18,7 @@ from streamactors.errors import BuildError, FramingError
 from streamactors.stages.bases.cutting import CuttingLogic
 from streamactors.stages.bases.elementwise import ElementwiseLogic
 from streamactors.stages.checks import no_coroutine_function, positive
+from streamactors.stages.defaults import LONGEST_ROW
 from streamactors.stages.files.csv_text import CsvText
 from streamactors.stages.files.row_sinks import json_line
 from streamactors.stages.files.row_sources import Dialect, csv_hint, field_names
@@ -29,20 +30,9 @@ try:
 except ImportError:  # the extra is not installed
     _decode = json.loads  # type: ignore[assignment]
 
-LONGEST_ROW: Final = 1_048_576
-
 
 class ParseCsv(Stage[bytes, Any]):
-    """Make rows of a stream of bytes in CSV: dicts by the names in the first line, or by `fields` where there is no such line
-    (`header=False`); lists without either. Values are texts, but for the fields of which `types` gives a function.
-
-    A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. A row of more than `max_length` characters fails
-    the stream, and so does a field of more than `csv.field_size_limit()`, which is 131,072 characters unless the program sets another limit.
-    Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
-    Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
-    Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
-    Marks: behind the row that ends the bytes before them.
-    """
+    """The stage of `Source.parse_csv`."""
 
     handling = BLURS_MEMORY
 
@@ -194,15 +184,7 @@ class _ParseCsvLogic(CuttingLogic):
 
 
 class ParseJsonLines(Stage[bytes, Any]):
-    """Make values of a stream of bytes with one JSON value a line. Empty lines are skipped.
-
-    msgspec decodes where it is installed, else the standard library; the values are the same. A line of more than `max_length` bytes
-    fails the stream.
-    Emits when: a line has ended; one element may end several.   Backpressures when: downstream does.
-    Completes when: upstream completes and all values have been emitted.   Cancels when: downstream cancels.
-    Fails when: a line is no JSON (FramingError, with its number).
-    Marks: behind the value of the line that ends the bytes before them.
-    """
+    """The stage of `Source.parse_json_lines`."""
 
     handling = BLURS_MEMORY
     delimiter = b"\n"
@@ -248,14 +230,7 @@ class _ParseJsonLogic(DelimiterLogic):
 
 
 class FormatCsv(Stage[Any, bytes]):
-    """Write each row as a line of CSV: dicts, dataclasses, named tuples, or sequences of values. None becomes an empty value.
-
-    The first line, which comes with the first row, names the fields: `fields`, or those of the first row; `header=False` leaves it
-    out. Each row must have all of the fields and no other.
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: an element is no such row.
-    """
+    """The stage of `Source.format_csv`."""
 
     handling = EXACT_MEMORY
 
@@ -300,12 +275,7 @@ class _FormatCsvLogic(ElementwiseLogic):
 
 
 class FormatJsonLines(Stage[Any, bytes]):
-    """Write each element as a line of JSON, in UTF-8. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: an element has no form in JSON.
-    """
+    """The stage of `Source.format_json_lines`."""
 
     handling = EXACT
 

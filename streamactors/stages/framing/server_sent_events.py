@@ -15,8 +15,7 @@ from streamactors.errors import FramingError
 from streamactors.stages.bases.cutting import CuttingLogic
 from streamactors.stages.bases.elementwise import ElementwiseLogic
 from streamactors.stages.checks import positive
-
-LONGEST_EVENT = 1_048_576
+from streamactors.stages.defaults import LONGEST_EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +104,7 @@ class EventParser:
 
 
 class ParseServerSentEvents(Stage[bytes, ServerSentEvent]):
-    """Make events of a stream of bytes in the form `text/event-stream`. Comments are skipped; an unfinished event at the end is dropped,
-    as the standard says.
-
-    Emits when: the empty line behind an event has come.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: an event is longer than `max_length` characters (FramingError).
-    Marks: behind the event that ends the bytes before them.
-    """
+    """The stage of `Source.parse_server_sent_events`."""
 
     handling = BLURS_MEMORY
 
@@ -134,12 +126,7 @@ class _ParseLogic(CuttingLogic):
 
 
 class FormatServerSentEvents(Stage[Any, bytes]):
-    """Write each element in the form `text/event-stream`: a ServerSentEvent, or a text, which is the data of a message.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: an element is neither, or its event or id holds a line end.
-    """
+    """The stage of `Source.format_server_sent_events`."""
 
     handling = EXACT
 

@@ -29,13 +29,7 @@ _STATELESS: Final = frozenset(["utf-8", "utf8", "ascii", "latin-1"])
 
 
 class Decode(Stage[bytes, str]):
-    """Decode a stream of bytes into text. A character may begin in one element and end in the next.
-
-    Emits when: a whole character has come: the text of each element, without its last, unfinished character.
-    Backpressures when: downstream does.          Completes when: upstream completes.
-    Cancels when: downstream cancels.             Fails when: the bytes are no text in `encoding` (UnicodeDecodeError).
-    Marks: behind the text that ends the bytes before them.
-    """
+    """The stage of `Source.decode`."""
 
     handling = BLURS_MEMORY
 
@@ -71,14 +65,7 @@ class _DecodeLogic(CuttingLogic):
 
 
 class Lines(Stage[bytes, str]):
-    """Cut a stream of bytes into lines of text, without their line ends (`\\n` or `\\r\\n`).
-
-    A line longer than `max_length` bytes fails the stream (FramingError). The last line needs no line end.
-    Emits when: a line end has come; one element may end several lines.   Backpressures when: downstream does.
-    Completes when: upstream completes and all lines have been emitted.   Cancels when: downstream cancels.
-    Fails when: a line is no text in `encoding` (UnicodeDecodeError), or too long.
-    Marks: behind the line that ends the bytes before them.
-    """
+    """The stage of `Source.lines`."""
 
     handling = BLURS_MEMORY
     delimiter = b"\n"

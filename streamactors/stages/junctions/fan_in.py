@@ -47,8 +47,7 @@ class FanInLogic(Logic):
 class Merge(Junction[Element, Element]):
     """Merge several inputs, taking elements as they come; inputs that wait for demand are served in the order of their arrival.
 
-    Emits when: an input has an element.          Backpressures when: downstream does.
-    Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
+    The four "when"s are those of `Source.merge`.
     """
 
     handling = BLURS
@@ -105,8 +104,7 @@ AHEAD = 2
 class MergePreferred(Junction[Element, Element]):
     """Merge with one preferred input (the first, index 0): while it has elements, the others wait.
 
-    Emits when: an input has an element; the preferred one first.   Backpressures when: downstream does.
-    Completes when: all inputs complete (eager_complete: any).      Cancels when: downstream cancels.
+    The four "when"s are those of `Source.merge_preferred`.
     """
 
     handling = BLURS
@@ -177,8 +175,8 @@ class Concat(Junction[Element, Element]):
     """Emit all of the first input, then all of the next, and so on.
 
     Detached (the default): one element of each later input may be fetched ahead.
-    Emits when: the current input has an element.   Backpressures when: downstream does.
-    Completes when: all inputs complete.            Cancels when: downstream cancels.
+
+    The four "when"s are those of `Source.concat`.
     """
 
     handling = EXACT
@@ -240,8 +238,7 @@ class _ConcatLogic(Logic):
 class OrElse(Junction[Element, Element]):
     """Emit the first input; if it completes without an element, emit the second instead.
 
-    Emits when: the chosen input has an element.    Backpressures when: downstream does.
-    Completes when: the chosen input completes.     Cancels when: downstream cancels.
+    The four "when"s are those of `Source.or_else`.
     """
 
     shape = fan_in(2)
@@ -276,8 +273,7 @@ class _OrElseLogic(FanInLogic):
 class Interleave(Junction[Element, Element]):
     """Take `segment` elements of each input in turn.
 
-    Emits when: the input whose turn it is has an element.   Backpressures when: downstream does.
-    Completes when: all inputs complete (eager_close: any).  Cancels when: downstream cancels.
+    The four "when"s are those of `Source.interleave`.
     """
 
     handling = BLURS

@@ -321,8 +321,7 @@ class _PartitionLogic(FanOutLogic):
 class WireTap(Junction[Element, Element]):
     """Pass every element on to the main output, and to a side output that never slows the main one down.
 
-    Emits when: upstream has an element and downstream demand; elements without demand of the side output are dropped there.
-    Backpressures when: downstream does.   Completes when: upstream completes.   Cancels when: downstream cancels.
+    The four "when"s are those of `Source.wire_tap`.
     """
 
     shape = fan_out(2)

@@ -31,11 +31,7 @@ PATIENCE: Final = 2
 
 
 class MergeSorted(Junction[Element, Element]):
-    """Merge sorted inputs into one sorted stream. Equal elements keep the order of the inputs.
-
-    Emits when: every open input has an element.    Backpressures when: downstream does.
-    Completes when: all inputs complete.            Cancels when: downstream cancels.
-    """
+    """Merge sorted inputs into one sorted stream. Equal elements keep the order of the inputs."""
 
     handling = BLURS
 
@@ -45,12 +41,7 @@ class MergeSorted(Junction[Element, Element]):
 
 
 class MergeSequence(Junction[Element, Element]):
-    """Merge inputs whose elements carry the numbers 0, 1, 2, …, each number once, into one stream in the order of the numbers.
-
-    Emits when: an input has the element with the next number.   Backpressures when: downstream does.
-    Completes when: all inputs complete.                         Cancels when: downstream cancels.
-    Fails when: a number comes twice, or every open input has an element and none has the next number.
-    """
+    """Merge inputs whose elements carry the numbers 0, 1, 2, …, each number once, into one stream in the order of the numbers."""
 
     handling = BLURS
 
@@ -60,11 +51,7 @@ class MergeSequence(Junction[Element, Element]):
 
 
 class MergePrioritized(Junction[Element, Element]):
-    """Merge inputs. While several have elements, each is taken in proportion to its priority.
-
-    Emits when: an input has an element.             Backpressures when: downstream does.
-    Completes when: all inputs complete (eager_complete: any of them).   Cancels when: downstream cancels.
-    """
+    """Merge inputs. While several have elements, each is taken in proportion to its priority."""
 
     handling = BLURS
 
@@ -78,11 +65,7 @@ class MergePrioritized(Junction[Element, Element]):
 
 
 class ZipAll(Junction[Any, tuple[Any, Any]]):
-    """Pair the elements of the inputs into tuples until all have ended; an input that has ended gives its default.
-
-    Emits when: every open input has an element.     Backpressures when: downstream does.
-    Completes when: all inputs complete.             Cancels when: downstream cancels.
-    """
+    """Pair the elements of the inputs into tuples until all have ended; an input that has ended gives its default."""
 
     handling = BLURS
 

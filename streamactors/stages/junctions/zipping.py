@@ -23,8 +23,7 @@ class ZipN(Junction[Any, Element]):
     A filter on one way between a broadcast and a zip shifts the pairs against each other, and the stream stops when the other way is full
     of elements that wait for a partner. Zip first and filter the pairs, or keep a place for each element (`map` to None).
 
-    Emits when: every input has an element.         Backpressures when: downstream does.
-    Completes when: any input completes, after the tuple its last element belongs to.   Cancels when: downstream cancels.
+    The four "when"s are those of `Source.zip`.
     """
 
     name = "zip"
@@ -46,9 +45,7 @@ class Zip(ZipN[tuple[Any, Any]]):
 class ZipWith(ZipN[Element]):
     """Combine the elements of n inputs with a function of n arguments.
 
-    Emits when: every input has an element.         Backpressures when: downstream does.
-    Completes when: any input completes, after the result its last element belongs to.   Cancels when: downstream cancels.
-    Supervision: resume and restart drop the elements for which the function raised.
+    The four "when"s are those of `Source.zip_with`.
     """
 
     name = "zip_with"
@@ -140,9 +137,7 @@ class _ZipLogic(FanInLogic):
 class ZipLatest(Junction[Any, Element]):
     """Pair the latest elements of n inputs, each time that one of them has a new element, once all have had one.
 
-    Emits when: all inputs have had an element and one has a new one.   Backpressures when: downstream does.
-    Completes when: any input completes (eager_complete=False: all), but not before its only element was part of a result.
-    Cancels when: downstream cancels.
+    The four "when"s are those of `Source.merge_latest`.
     """
 
     handling = BLURS_MEMORY

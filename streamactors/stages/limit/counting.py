@@ -17,13 +17,7 @@ from streamactors.stages.checks import at_least, plain_function
 
 
 class Take(Stage[In, In]):
-    """Pass the first `n` elements, then complete; with 0 complete at once.
-
-    Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
-    Completes when: `n` elements have passed, or upstream completes.
-    Cancels when: `n` elements have passed, or downstream cancels.
-    Marks: the mark right behind the last element taken passes.
-    """
+    """The stage of `Source.take`."""
 
     handling = EXACT_MEMORY
 
@@ -67,12 +61,7 @@ class _TakeLogic(FlowLogic):
 
 
 class Drop(Stage[In, In]):
-    """Drop the first `n` elements, pass the rest; with 0 pass all.
-
-    Emits when: `n` elements have been dropped and another arrives.
-    Backpressures when: `n` are dropped and downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.drop`."""
 
     handling = EXACT_MEMORY
 
@@ -110,12 +99,7 @@ class _DropLogic(FlowLogic):
 
 
 class Limit(Stage[In, In]):
-    """Pass at most `n` elements; one more fails the stream with StreamLimitReached.
-
-    Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
-    Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
-    Fails when: element n + 1 arrives, with StreamLimitReached.
-    """
+    """The stage of `Source.limit`."""
 
     handling = EXACT_MEMORY
 
@@ -155,13 +139,7 @@ def _limit_reached(name: str, n: int, what: str) -> StreamLimitReached:
 
 
 class LimitWeighted(Stage[In, In]):
-    """Pass elements whose costs add up to at most `n`; one that exceeds it fails the stream with StreamLimitReached.
-
-    Emits when: upstream does, up to a total cost of `n`.   Backpressures when: downstream does.
-    Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also sets the count to 0.
-    Fails when: the total cost exceeds n, with StreamLimitReached.
-    """
+    """The stage of `Source.limit_weighted`."""
 
     handling = EXACT_MEMORY
 

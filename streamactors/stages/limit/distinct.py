@@ -13,13 +13,7 @@ from streamactors.stages.checks import plain_function, positive
 
 
 class Distinct(Stage[In, In]):
-    """Drop elements whose key is among the `capacity` keys seen last; the key is the element, or `key(element)`.
-
-    A key counts as seen again with each element, so a key that keeps coming is never forgotten.
-    Emits when: the key is not known.             Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: `key` raises, or a key cannot be hashed.   Supervision: resume drops the element, restart also forgets the keys.
-    """
+    """The stage of `Source.distinct`."""
 
     handling = EXACT_MEMORY
 

@@ -18,14 +18,7 @@ _NOTHING: Any = object()
 
 
 class TakeWhile(Stage[In, In]):
-    """Pass elements as long as `predicate` is true; with `inclusive`, the first one for which it is false as well.
-
-    Emits when: the predicate is true.            Backpressures when: downstream does.
-    Completes when: the predicate was false, or upstream completes.
-    Cancels when: the predicate was false, or downstream cancels.
-    Supervision: resume and restart drop the element.
-    Marks: none passes behind the element for which the predicate was false, unless that element was passed on.
-    """
+    """The stage of `Source.take_while`."""
 
     handling = EXACT_MEMORY
 
@@ -36,13 +29,7 @@ class TakeWhile(Stage[In, In]):
 
 
 class TakeUntil(Stage[In, In]):
-    """Pass elements up to and including the first for which `predicate` is true, then complete.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: the predicate was true, or upstream completes.
-    Cancels when: the predicate was true, or downstream cancels.
-    Supervision: resume and restart drop the element.
-    """
+    """The stage of `Source.take_until`."""
 
     handling = EXACT_MEMORY
 
@@ -75,12 +62,7 @@ class _TakeWhileLogic(ElementwiseLogic):
 
 
 class DropWhile(Stage[In, In]):
-    """Drop elements as long as `predicate` is true; pass everything from the first one for which it is false.
-
-    Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element.
-    """
+    """The stage of `Source.drop_while`."""
 
     handling = EXACT_MEMORY
 
@@ -106,12 +88,7 @@ class _DropWhileLogic(ElementwiseLogic):
 
 
 class DropRepeated(Stage[In, In]):
-    """Drop elements equal to the last one emitted; `same(last, element)` may say what equal means.
-
-    Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also forgets the last one.
-    """
+    """The stage of `Source.drop_repeated`."""
 
     handling = EXACT_MEMORY
 

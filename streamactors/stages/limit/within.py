@@ -16,11 +16,7 @@ from streamactors.stages.checks import span_ms
 
 
 class TakeWithin(Stage[In, In]):
-    """Pass the elements that come within `span` (ms, a timedelta or a text) of the start, then complete.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
-    """
+    """The stage of `Source.take_within`."""
 
     handling = EXACT_MEMORY
 
@@ -40,11 +36,7 @@ class _TakeWithinLogic(PassingLogic):
 
 
 class DropWithin(Stage[In, In]):
-    """Drop the elements that come within `span` (ms, a timedelta or a text) of the start, pass the rest.
-
-    Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.drop_within`."""
 
     handling = EXACT_MEMORY
 

@@ -12,24 +12,15 @@ from streamactors.errors import BuildError, ConnectionFailed
 from streamactors.log_limit import log_limited
 from streamactors.stages.checks import plain_function, positive
 from streamactors.stages.control.restart_settings import RestartSettings
-from streamactors.stages.framing.server_sent_events import LONGEST_EVENT, EventParser, ServerSentEvent
+from streamactors.stages.defaults import LONGEST_EVENT, RECONNECT
+from streamactors.stages.framing.server_sent_events import EventParser, ServerSentEvent
 from streamactors.stages.sources.async_iterable import FromAsyncIterable
 
 _log = logging.getLogger("streamactors.stages")
 
-RECONNECT = RestartSettings("1s", "30s")
-
 
 class ServerSentEvents(FromAsyncIterable):
-    """Emit the events that an HTTP server sends (`text/event-stream`), with httpx.
-
-    When the connection ends or breaks, it is made again after the back-off of `reconnect`, or after the time that the server has
-    asked for, and the server is told the id of the last event; `reconnect=None` never does that. `client()` makes the
-    httpx.AsyncClient, for headers, certificates and timeouts of your own.
-    Emits when: there is demand and an event has come.   Completes when: the server answers 204, or ends and `reconnect` is None.
-    Fails when: the server answers with an error or another type, or `reconnect` allows no further attempt (ConnectionFailed).
-    Cancels when: downstream does; the connection is closed.
-    """
+    """The stage of `Source.server_sent_events`."""
 
     name = "server_sent_events"
 

@@ -19,17 +19,7 @@ _KEPT_OF_STDERR: Final = 2_000
 
 
 class ThroughProcess(Stage[bytes, bytes]):
-    """Write bytes to the standard input of a child process and emit its standard output. Each run starts a process of its own.
-
-    The command is a program and its arguments; no shell reads them. What the process writes to its standard error is kept for the error:
-    the last 2,000 bytes.
-    Emits when: the process has written; where elements end means nothing.
-    Backpressures when: the process does not read its input.
-    Completes when: the process has closed its output and ended with an exit code of `accept`.
-    Cancels when: downstream cancels: the process gets SIGTERM, and SIGKILL after `grace` (ms, a timedelta
-    or a text); or when it reads no more.
-    Fails when: it cannot be started, or ends with another exit code or by a signal (ProcessFailed names both).
-    """
+    """The stage of `Source.through_process`."""
 
     def __init__(
         self,

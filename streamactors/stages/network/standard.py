@@ -17,11 +17,7 @@ from streamactors.stages.network.duplex import BLOCK_BYTES
 
 
 class FromStdin(GraphStage):
-    """Emit the bytes of this process's standard input; `.lines()` makes lines of them.
-
-    Emits when: there is demand and bytes have come.   Completes when: standard input ends.
-    Fails when: it cannot be read. One run at a time should read it.
-    """
+    """The stage of `Source.from_stdin`."""
 
     shape = SOURCE
     endless = True
@@ -73,12 +69,7 @@ def _set(future: asyncio.Future[None]) -> None:
 
 
 class ToStdout(ToFileObject):
-    """Write byte strings to this process's standard output, and flush it after each chunk.
-
-    Materializes: a future of the IOResult.       Backpressures when: the reader of the output does not read.
-    Fails when: it cannot be written, for example because its reader has ended (BrokenPipeError).
-    Marks: done when the operating system has the bytes.
-    """
+    """The stage of `Sink.to_stdout`."""
 
     def __init__(self) -> None:
         super().__init__(lambda: sys.stdout.buffer)

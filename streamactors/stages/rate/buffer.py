@@ -17,23 +17,12 @@ from streamactors.errors import BufferOverflow
 from streamactors.gauges import Gauge
 from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.stages.checks import positive
+from streamactors.stages.defaults import BACKPRESSURE
 from streamactors.stages.rate.strategies import checked_strategy
-
-BACKPRESSURE = "backpressure"
 
 
 class Buffer(Stage[In, In]):
-    """Keep up to `n` elements for downstream. The strategy decides what happens when `n` are kept and upstream has another:
-
-    "backpressure": upstream waits. "drop_head": the oldest element kept is dropped. "drop_tail": the youngest element kept is
-    dropped. "drop_buffer": all elements kept are dropped. "drop_new": the new element is dropped. "fail": the stream fails
-    with BufferOverflow.
-    Emits when: downstream asks and an element is kept or comes.
-    Backpressures when: `n` are kept ("backpressure"), else never.
-    Completes when: upstream completes and every element kept has been emitted.   Cancels when: downstream cancels.
-    Fails when: upstream fails, at once: the elements kept are dropped.
-    Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-    """
+    """The stage of `Source.buffer`."""
 
     ends_with_inputs = True
     handling: Handling = EXACT
@@ -46,12 +35,7 @@ class Buffer(Stage[In, In]):
 
 
 class Detach(Buffer[In]):
-    """Let upstream be one element ahead of downstream. Cycles need it, because it asks for an element before downstream does.
-
-    Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
-    Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
-    Marks: in the queue.
-    """
+    """The stage of `Source.detach`."""
 
     def __init__(self) -> None:
         super().__init__(1)

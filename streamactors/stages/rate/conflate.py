@@ -46,14 +46,7 @@ class _Combining(Stage[In, Out]):
 
 
 class BatchWeighted(_Combining[In, Out]):
-    """As `batch`, with a limit on the sum of the elements' costs: `max_weight`. A single element may cost more.
-
-    Emits when: downstream asks and there is a result.
-    Backpressures when: downstream does and the next element is too heavy.
-    Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also what was combined so far.
-    Marks: behind the result that has the elements before them.
-    """
+    """The stage of `Source.batch_weighted`."""
 
     def __init__(
         self,
@@ -67,14 +60,7 @@ class BatchWeighted(_Combining[In, Out]):
 
 
 class Batch(_Combining[In, Out]):
-    """Combine up to `max_elements` elements while downstream has no demand: `seed(element)`, then `aggregate(result, element)`.
-
-    Emits when: downstream asks and there is a result.
-    Backpressures when: downstream does and the result has `max_elements`.
-    Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also what was combined so far.
-    Marks: behind the result that has the elements before them.
-    """
+    """The stage of `Source.batch`."""
 
     def __init__(self, max_elements: int, seed: Callable[[Any], Any], aggregate: Callable[[Any, Any], Any]) -> None:
         positive(self.label, "max_elements", max_elements)
@@ -82,26 +68,14 @@ class Batch(_Combining[In, Out]):
 
 
 class ConflateWithSeed(_Combining[In, Out]):
-    """As `conflate`, with results of another type: `seed(element)` begins a result, `aggregate(result, element)` adds to it.
-
-    Emits when: downstream asks and there is a result.   Backpressures when: never, except while a function runs.
-    Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also what was combined so far.
-    Marks: behind the result that has the elements before them.
-    """
+    """The stage of `Source.conflate_with_seed`."""
 
     def __init__(self, seed: Callable[[Any], Any], aggregate: Callable[[Any, Any], Any]) -> None:
         super().__init__(math.inf, None, self.checked(seed), self.checked(aggregate))
 
 
 class Conflate(_Combining[In, In]):
-    """Combine elements while downstream has no demand, any number of them: `aggregate(result, element)`.
-
-    Emits when: downstream asks and there is an element.   Backpressures when: never, except while the function runs.
-    Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
-    Supervision: resume drops the element, restart also what was combined so far.
-    Marks: behind the result that has the elements before them.
-    """
+    """The stage of `Source.conflate`."""
 
     def __init__(self, aggregate: Callable[[Any, Any], Any]) -> None:
         super().__init__(math.inf, None, None, self.checked(aggregate))

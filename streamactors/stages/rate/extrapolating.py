@@ -15,19 +15,13 @@ from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import EXACT_MEMORY, Mark
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.supervision import failure_of
-from streamactors.stages.bases.emitting import NOT_GIVEN, keep
+from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import plain_function
+from streamactors.stages.defaults import NOT_GIVEN
 
 
 class Expand(Stage[In, Out]):
-    """Turn each element into an iterator; emit its first result, and further results while upstream is silent and downstream
-    asks.
-
-    Emits when: downstream asks and the iterator of the last element has a result.   Backpressures when: downstream does.
-    Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element, or the rest of its iterator.
-    Marks: when the next element has come, or the iterator has ended.
-    """
+    """The stage of `Source.expand`."""
 
     handling = EXACT_MEMORY
 
@@ -37,14 +31,7 @@ class Expand(Stage[In, Out]):
 
 
 class Extrapolate(Expand[In, Out]):
-    """Emit each element; while upstream is silent and downstream asks, emit the results of `fn(last element)`.
-
-    `initial` is used as an element before the first.
-    Emits when: downstream asks, and there is an element or a result of `fn`.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element, or the rest of its results.
-    Marks: when the next element has come, or the results of `fn` have ended.
-    """
+    """The stage of `Source.extrapolate`."""
 
     def __init__(self, fn: Callable[[Any], Iterable[Any]], initial: Any = NOT_GIVEN) -> None:
         plain_function("extrapolate", fn)

@@ -22,16 +22,7 @@ AUTOMATIC_BURST_MS = 100.0
 
 
 class Throttle(Stage[In, In]):
-    """Pass `n` elements, or elements of a total cost of `n`, per `per`, after a burst of at most `burst`.
-
-    A token bucket that begins full. `burst` None: the tokens of 100 ms, at least 1; 0: the first element waits, too.
-    `cost(element)` returns the tokens that an element takes. Mode "shaping" delays elements that come too early,
-    "enforcing" fails with RateExceeded.
-    Emits when: upstream does and there are tokens.   Backpressures when: downstream does, or tokens are missing (shaping).
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop an element for which `cost` raised.
-    Fails when: an element comes and tokens are missing (enforcing), with RateExceeded.
-    """
+    """The stage of `Source.throttle`."""
 
     ends_with_inputs = True
     handling = EXACT

@@ -20,12 +20,7 @@ from streamactors.stages.rx.overflow import Flooded, checked_overflow
 
 
 class FromObservable(GraphStage):
-    """Emit the elements of an observable. An observable knows no demand, so they wait in a bounded buffer.
-
-    Emits when: the buffer has an element and there is demand.   Completes when: the observable has completed and the buffer is empty.
-    When the buffer is full: "fail" fails the stream, "drop_head" drops the oldest element, "drop_tail" the youngest one in the
-    buffer, "drop_new" the new one. The subscription is disposed when downstream cancels.
-    """
+    """The stage of `Source.from_observable`."""
 
     shape = SOURCE
     name = "from_observable"

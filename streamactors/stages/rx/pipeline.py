@@ -34,13 +34,7 @@ from streamactors.stages.rx.scheduler import RxScheduler
 
 
 class Rx(Stage[Any, Any]):
-    """Run elements through RxPY operators.
-
-    Emits when: the operators emit, or earlier results wait.
-    Backpressures when: downstream does, or results wait.   Completes when: the operators complete and no results wait.
-    Cancels when: downstream cancels, or the operators complete early (take).
-    Fails when: the operators fail, after the results emitted before; or more than `max_buffer` results wait (overflow="fail").
-    """
+    """The stage of `Source.rx`."""
 
     name = "rx"
 

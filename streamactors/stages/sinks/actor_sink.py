@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.running.supervision import ActorTerminated
@@ -14,24 +14,15 @@ from streamactors.engine.logic import logic_of
 from streamactors.engine.user_code import shortened
 from streamactors.errors import ActorError, BuildError
 from streamactors.stages.checks import plain_function
+from streamactors.stages.defaults import ANY_ANSWER, NO_MESSAGE
 from streamactors.stages.sinks.values import SinkStage
 from streamactors.stages.sources.actor_ref import StreamCompleted, StreamFailed
 
-ANY_ANSWER: Final[Any] = object()
-"""As `ack`: every answer counts."""
-NO_MESSAGE: Final[Any] = object()
-"""As `on_init` or `on_complete`: no message is sent."""
 AHEAD = 16
 
 
 class ActorSink(SinkStage):
-    """Send each element to an actor; the next is sent when the actor has answered with `ack` (by default with any message).
-
-    `on_init` is sent before the first element, and must be answered. At the end the actor gets `on_complete` (StreamCompleted()
-    by default) or `on_failure(error)` (StreamFailed(error) by default).
-    Materializes: a future that ends with the stream.   Backpressures when: the actor has not answered.
-    Cancels when: the actor ends.                       Marks: done when the actor has answered.
-    """
+    """The stage of `Sink.actor_ref_with_backpressure`."""
 
     name = "actor_ref_with_backpressure"
 

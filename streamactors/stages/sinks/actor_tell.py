@@ -14,18 +14,13 @@ from streamactors.engine.logic import logic_of
 from streamactors.engine.user_code import shortened
 from streamactors.errors import ActorError, BuildError
 from streamactors.stages.checks import plain_function
-from streamactors.stages.sinks.actor_sink import NO_MESSAGE
+from streamactors.stages.defaults import NO_MESSAGE
 from streamactors.stages.sinks.values import SinkStage
 from streamactors.stages.sources.actor_ref import StreamCompleted, StreamFailed
 
 
 class TellSink(SinkStage):
-    """Send each element to an actor and wait for nothing: a slow actor's mailbox grows. `actor_ref_with_backpressure` waits.
-
-    At the end the actor gets `on_complete` (StreamCompleted() by default) or `on_failure(error)` (StreamFailed(error) by default).
-    Materializes: a future that ends with the stream.   Backpressures when: never.
-    Cancels when: the actor ends.                       Marks: done when the element has been sent.
-    """
+    """The stage of `Sink.actor_ref`."""
 
     name = "actor_ref"
 

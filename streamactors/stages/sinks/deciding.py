@@ -15,11 +15,7 @@ from streamactors.stages.sinks.values import SinkStage
 
 
 class Exists(SinkStage):
-    """Find out whether `predicate` is true for an element; the first such element cancels the stream.
-
-    Materializes: a future of True or False.            Fails when: `predicate` raises.
-    Marks: done when the answer is known.               Supervision: resume and restart drop the element.
-    """
+    """The stage of `Sink.exists`."""
 
     wanted = True
     """The result of the predicate that ends the stream."""
@@ -31,22 +27,14 @@ class Exists(SinkStage):
 
 
 class ForAll(Exists):
-    """Find out whether `predicate` is true for every element; the first other element cancels the stream.
-
-    Materializes: a future of True or False.            Fails when: `predicate` raises.
-    Marks: done when the answer is known.               Supervision: resume and restart drop the element.
-    """
+    """The stage of `Sink.for_all`."""
 
     wanted = False
     found = False
 
 
 class NoneMatches(Exists):
-    """Find out whether `predicate` is true for no element; the first for which it is cancels the stream.
-
-    Materializes: a future of True or False.            Fails when: `predicate` raises.
-    Marks: done when the answer is known.               Supervision: resume and restart drop the element.
-    """
+    """The stage of `Sink.none`."""
 
     name = "none"
     found = False
@@ -76,11 +64,7 @@ class _ExistsLogic(ElementwiseSinkLogic):
 
 
 class TakeLast(SinkStage):
-    """Keep the last `n` elements.
-
-    Materializes: a future of a list of at most `n` elements, in their order.
-    Marks: done when the stream has completed.
-    """
+    """The stage of `Sink.take_last`."""
 
     def __init__(self, n: int) -> None:
         self.n = at_least("take_last", "n", n, 0)

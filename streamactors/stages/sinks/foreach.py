@@ -59,13 +59,7 @@ class ElementwiseSinkLogic(SinkLogic):
 
 
 class Foreach(SinkStage):
-    """Call `fn` with each element.
-
-    Materializes: a future that ends with the stream.   Backpressures when: `fn` runs.
-    Fails when: `fn` raises.
-    Marks: done when `fn` has returned.
-    Supervision: resume and restart drop the element.
-    """
+    """The stage of `Sink.foreach`."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.fn = plain_function("foreach", fn, "foreach_async")
@@ -82,25 +76,13 @@ class _ForeachLogic(ElementwiseSinkLogic):
 
 
 class ForeachAsync(MapAsyncUnordered[Any, Any]):
-    """Call `fn`, a coroutine function or a plain one, with up to `parallelism` elements at a time.
-
-    A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop.
-    Materializes: a future that ends with the stream.   Backpressures when: `parallelism` calls run.
-    Fails when: a call fails, at once.                  Supervision: resume and restart drop the element.
-    Marks: done when the calls for all elements before them have ended.
-    """
+    """The stage of `Sink.foreach_async`."""
 
     name = "foreach_async"
 
 
 class Fold(SinkStage):
-    """Combine all elements with `fn(so_far, element)`, beginning with (a copy of) `zero`.
-
-    Materializes: a future of the result.               Backpressures when: `fn` runs.
-    Fails when: `fn` raises.
-    Marks: done when the stream has completed.
-    Supervision: resume drops the element, restart also goes back to `zero`.
-    """
+    """The stage of `Sink.fold`."""
 
     def __init__(self, zero: Any, fn: Callable[[Any, Any], Any]) -> None:
         self.zero = zero
@@ -134,12 +116,7 @@ class _FoldLogic(ElementwiseSinkLogic):
 
 
 class Reduce(SinkStage):
-    """Combine all elements with `fn(so_far, element)`, beginning with the first.
-
-    Materializes: a future of the result; NoSuchElement when the stream is empty.
-    Fails when: `fn` raises.   Supervision: resume drops the element, restart also what was combined.
-    Marks: done when the stream has completed.
-    """
+    """The stage of `Sink.reduce`."""
 
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         self.fn = plain_function("reduce", fn)

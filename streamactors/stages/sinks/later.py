@@ -10,36 +10,21 @@ from streamactors.stages.bases.later import FromMaterializer, FuturePart, LazyPa
 
 
 class LazySink(LazyPart):
-    """Call `make` for the sink when the first element comes. `make` may return a future or another awaitable of it.
-
-    Materializes: a future of that sink's materialized value; it fails if there never was an element.
-    Backpressures when: that sink does.           Cancels when: that sink does.
-    Fails when: `make` raises, or that sink fails.
-    """
+    """The stage of `Sink.lazy_sink` and `Sink.lazy_future_sink`."""
 
     def __init__(self, make: Callable[[], Any], name: str = "lazy_sink") -> None:
         super().__init__(name, make, sink=True)
 
 
 class FutureSink(FuturePart):
-    """Send the elements to the sink that is a future's result.
-
-    Materializes: a future of that sink's materialized value.
-    Backpressures when: the future is not done, or that sink backpressures.   Cancels when: that sink does.
-    Fails when: the future or that sink fails.
-    """
+    """The stage of `Sink.future_sink`."""
 
     def __init__(self, future: Any) -> None:
         super().__init__("future_sink", future, sink=True)
 
 
 class SinkFromMaterializer(FromMaterializer):
-    """Make the sink when the run starts: `make(system, attributes)` returns it.
-
-    Materializes: a future of that sink's materialized value.
-    Backpressures when: that sink does.           Cancels when: that sink does.
-    Fails when: `make` raises, or that sink fails.
-    """
+    """The stage of `Sink.from_materializer`."""
 
     def __init__(self, make: Callable[[Any, Attributes], Any]) -> None:
         super().__init__(make, sink=True)

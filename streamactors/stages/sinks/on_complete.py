@@ -15,11 +15,7 @@ from streamactors.stages.sinks.values import SinkStage
 
 
 class OnComplete(SinkStage):
-    """Drop every element; at the end call `fn(None)`, or `fn(error)` if the stream failed.
-
-    Materializes: a future that ends with the stream.   Marks: done when the stream has completed.
-    Fails when: the function raises.
-    """
+    """The stage of `Sink.on_complete`."""
 
     def __init__(self, fn: Callable[[BaseException | None], Any]) -> None:
         self.fn = plain_function("on_complete", fn)

@@ -18,12 +18,7 @@ _RAISE: Final[Any] = object()
 
 
 class ToQueue(PullSink):
-    """Materialize a queue to pull elements from: `queue.pull()` returns the future of the next element. Any thread.
-
-    `buffer` elements are kept ready; without it the number follows the reader, from 16 to 4,096.
-    Materializes: a SinkQueue.                    Backpressures when: `pull` is not called.
-    Marks: done when the element behind them is pulled.
-    """
+    """The stage of `Sink.to_queue`."""
 
     def __init__(self, buffer: int | None) -> None:
         super().__init__("to_queue", buffer)

@@ -33,20 +33,14 @@ class SinkStage(GraphStage):
 
 
 class Ignore(SinkStage):
-    """Drop every element.
-
-    Materializes: a future that ends with the stream.   Marks: done as elements arrive.
-    """
+    """The stage of `Sink.ignore`."""
 
     def logic(self) -> SinkLogic:
         return SinkLogic()
 
 
 class Count(SinkStage):
-    """Count the elements.
-
-    Materializes: a future of the number.               Marks: done when the stream has completed.
-    """
+    """The stage of `Sink.count`."""
 
 
 @logic_of(Count)
@@ -65,10 +59,7 @@ class _CountLogic(SinkLogic):
 
 
 class ToList(SinkStage):
-    """Collect all elements, however many: put `limit(n)` before it for a bound.
-
-    Materializes: a future of the list.                 Marks: done when the stream has completed.
-    """
+    """The stage of `Sink.to_list`."""
 
 
 @logic_of(ToList)
@@ -87,10 +78,7 @@ class _ToListLogic(SinkLogic):
 
 
 class Head(SinkStage):
-    """Take the first element and cancel.
-
-    Materializes: a future of it; NoSuchElement when the stream is empty.
-    """
+    """The stage of `Sink.head` and `Sink.head_option`."""
 
     def __init__(self, default: Any = _NOTHING) -> None:
         self.default = default
@@ -114,11 +102,7 @@ class _HeadLogic(SinkLogic):
 
 
 class Last(SinkStage):
-    """Keep the last element.
-
-    Materializes: a future of it; NoSuchElement when the stream is empty.
-    Marks: done when the stream has completed.
-    """
+    """The stage of `Sink.last` and `Sink.last_option`."""
 
     def __init__(self, default: Any = _NOTHING) -> None:
         self.default = default
@@ -143,10 +127,7 @@ class _LastLogic(SinkLogic):
 
 
 class Cancelled(SinkStage):
-    """Cancel at once.
-
-    Materializes: a future that is done.
-    """
+    """The stage of `Sink.cancelled`."""
 
 
 @logic_of(Cancelled)
@@ -156,10 +137,7 @@ class _CancelledLogic(SinkLogic):
 
 
 class NeverSink(SinkStage):
-    """Never ask for an element.
-
-    Materializes: a future that ends if upstream does.
-    """
+    """The stage of `Sink.never`."""
 
     name = "never"
 

@@ -93,12 +93,7 @@ class _ActorSourceLogic(SourceLogic):
 
 
 class ActorRefSource(_ActorSource):
-    """Emit the messages sent to the materialized ActorRef; up to `size` are held while there is no demand.
-
-    Emits when: there is demand and a message is held.   Backpressures when: never; `overflow` decides when `size` are held.
-    Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; held messages first.
-    Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; with overflow "fail", when `size` are held.
-    """
+    """The stage of `Source.actor_ref`."""
 
     name = "actor_ref"
 
@@ -181,12 +176,7 @@ class _TopicLogic(_ActorRefLogic):
 
 
 class ActorRefSourceWithBackpressure(_ActorSource):
-    """Emit the messages sent to the materialized ActorRef; each sender gets `ack` when its message has been pushed.
-
-    Emits when: there is demand and a message has come.   Backpressures when: `ack` is not sent yet.
-    Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; a held message first.
-    Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; a message comes before the `ack` of the one before.
-    """
+    """The stage of `Source.actor_ref_with_backpressure`."""
 
     name = "actor_ref_with_backpressure"
 

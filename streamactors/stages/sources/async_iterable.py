@@ -20,13 +20,7 @@ from streamactors.stages.checks import asyncio_loop
 
 
 class FromAsyncIterable(GraphStage):
-    """Emit the elements of an async generator or another async iterable.
-
-    The iterable runs on the asyncio loop of the actor system; pass `loop` for objects that belong to another loop.
-    Emits when: there was demand and an element has come.
-    Completes when: the iterable ends.            Fails when: the iterable raises.
-    Cancels when: downstream does; the iterator is closed (`aclose`).
-    """
+    """The stage of `Source.from_async_iterable`."""
 
     shape = SOURCE
     name = "from_async_iterable"

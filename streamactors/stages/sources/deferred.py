@@ -31,11 +31,7 @@ def _awaitable(operator: str, value: Any) -> Any:
 
 
 class FromFuture(GraphStage):
-    """Emit the result of a future (of threads or asyncio) or of another awaitable.
-
-    Emits when: the result has come and there is demand.   Completes when: it has emitted.
-    Fails when: the future fails.
-    """
+    """The stage of `Source.future`."""
 
     shape = SOURCE
     name = "future"
@@ -90,11 +86,7 @@ class MaybeHandle(Generic[T]):
 
 
 class Maybe(GraphStage):
-    """Emit one element or none; the materialized handle decides: `succeed(element)`, `complete()` or `fail(error)`.
-
-    Emits when: `succeed` was called and there is demand.   Completes when: it has emitted, or `complete` was called.
-    Fails when: `fail` was called.
-    """
+    """The stage of `Source.maybe`."""
 
     endless = True
     shape = SOURCE
@@ -138,12 +130,7 @@ class LaterSource(GraphStage):
 
 
 class FutureSource(LaterSource):
-    """Emit the elements of the source that is a future's result.
-
-    Materializes: a future of that source's materialized value.
-    Emits when: that source does.                 Completes when: that source does.
-    Fails when: the future or that source fails.
-    """
+    """The stage of `Source.future_source`."""
 
     def __init__(self, future: Any) -> None:
         self.future = _awaitable("future_source", future)
@@ -154,12 +141,7 @@ class FutureSource(LaterSource):
 
 
 class LazySource(LaterSource):
-    """Call `make` for the source when there is demand for its first element, and emit its elements.
-
-    Materializes: a future of that source's materialized value; it fails if there never was demand.
-    Emits when: that source does.                 Completes when: that source does.
-    Fails when: `make` raises or that source fails.
-    """
+    """The stage of `Source.lazy_source`, `Source.lazy_single`, `Source.lazy_future` and `Source.lazy_future_source`."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = plain_function("lazy_source", make)
@@ -170,12 +152,7 @@ class LazySource(LaterSource):
 
 
 class FromMaterializerSource(LaterSource):
-    """Make the source when the run starts: `make(system, attributes)` returns it.
-
-    Materializes: a future of that source's materialized value.
-    Emits when: that source does.                 Completes when: that source does.
-    Fails when: `make` raises or that source fails.
-    """
+    """The stage of `Source.from_materializer`."""
 
     name = "from_materializer"
 

@@ -114,13 +114,7 @@ class IteratorFeed(BackedFeed):
 
 
 class FromIterable(GraphStage):
-    """Emit the elements of an iterable: a list, a generator, a dict's keys, a numpy array.
-
-    Each run makes a new iterator, so a generator object serves one run only. An iterable that can be iterated again
-    can be replayed (`with_replay`).
-    Emits when: there is demand and the iterable has an element.
-    Completes when: the iterable ends.            Fails when: the iterable raises.
-    """
+    """The stage of `Source.from_iterable`."""
 
     shape = SOURCE
     name = "from_iterable"
@@ -184,10 +178,7 @@ def _surprise(elements: str | bytes | dict[Any, Any]) -> tuple[str, str, str]:
 
 
 class Range(FromIterable):
-    """Emit the integers of the builtin `range` with the same arguments.
-
-    Emits when: there is demand.                  Completes when: the range ends.
-    """
+    """The stage of `Source.range`."""
 
     name = "range"
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections import deque
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.attributes import Attributes
@@ -21,9 +21,6 @@ from streamactors.stages.rate.strategies import OverflowStrategy, make_room
 from streamactors.stages.sources.queue_results import DROPPED, ENQUEUED, QUEUE_CLOSED, Failure, QueueOfferResult
 
 T = TypeVar("T")
-
-MOST_OFFERS: Final = 1_024
-"""The most offers that wait for room in a queue with back-pressure, unless the user sets another number."""
 
 
 class _State(enum.Enum):
@@ -226,14 +223,7 @@ class SourceQueueWithBackpressure(_Queue[T]):
 
 
 class BoundedQueue(GraphStage):
-    """Emit the elements offered to the materialized queue, on any thread. `offer(x)` returns at once: ENQUEUED, DROPPED when
-    the queue is full, QUEUE_CLOSED, or a Failure.
-
-    The default overflow "drop_new" drops x. To make room for x, "drop_head" drops the oldest element kept, "drop_tail" the
-    youngest, "drop_buffer" all; "fail" fails the stream with BufferOverflow; "backpressure" gives `queue_with_backpressure`.
-    Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
-    Fails when: `fail(error)` is called, or the queue is full ("fail").
-    """
+    """The stage of `Source.queue`."""
 
     endless = True
     shape = SOURCE
@@ -249,13 +239,7 @@ class BoundedQueue(GraphStage):
 
 
 class BackpressureQueue(GraphStage):
-    """Emit the elements offered to the materialized queue. `offer(x)` returns a future that ends when there is room for x.
-
-    Offers from several coroutines or threads wait in their order, at most `max_concurrent_offers` of them (1,024 unless set otherwise); one
-    more fails with BufferOverflow. The queue so holds at most `size` + `max_concurrent_offers` elements.
-    Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
-    Fails when: `fail(error)` is called.
-    """
+    """The stage of `Source.queue_with_backpressure` and `Source.from_writer`."""
 
     endless = True
     shape = SOURCE

@@ -16,12 +16,7 @@ _CLOSED: Any = object()
 
 
 class UnfoldResourceAsync(GraphStage):
-    """Emit what `read(resource)` returns until it returns None; `close(resource)` runs however the stream ends.
-
-    The functions are coroutine functions or return futures; one call runs at a time. `open()` gives the resource.
-    Emits when: there is demand and the result of `read` has come.   Completes when: `read` gives None and `close` has ended.
-    Fails when: one of the three fails.           Cancels when: downstream does; `close` runs after the call in flight.
-    """
+    """The stage of `Source.unfold_resource_async`."""
 
     shape = SOURCE
 

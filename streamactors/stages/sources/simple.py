@@ -20,10 +20,7 @@ from streamactors.stages.sources.iterables import FromIterable
 
 
 class Single(FromIterable):
-    """Emit one element.
-
-    Emits when: there is demand.                  Completes when: it has emitted.
-    """
+    """The stage of `Source.single`."""
 
     name = "single"
 
@@ -32,10 +29,7 @@ class Single(FromIterable):
 
 
 class Empty(FromIterable):
-    """Complete at once.
-
-    Emits when: never.                            Completes when: it starts.
-    """
+    """The stage of `Source.empty`."""
 
     name = "empty"
 
@@ -44,10 +38,7 @@ class Empty(FromIterable):
 
 
 class Repeat(FromIterable):
-    """Emit the same element without end.
-
-    Emits when: there is demand.                  Completes when: never.
-    """
+    """The stage of `Source.repeat`."""
 
     name = "repeat"
 
@@ -79,11 +70,7 @@ class _RepeatFeed:
 
 
 class Cycle(FromIterable):
-    """Emit an iterable's elements again and again; a function is called for a new iterable each time.
-
-    Emits when: there is demand.                  Completes when: never.
-    Fails when: the iterable is empty, or raises.
-    """
+    """The stage of `Source.cycle`."""
 
     name = "cycle"
 
@@ -117,11 +104,7 @@ class _Cycling:
 
 
 class Lines(FromIterable):
-    """Emit the lines of a text file, without their line ends. Can be replayed by line number (`with_replay`).
-
-    Emits when: there is demand and a line was read.   Completes when: the file ends.
-    Fails when: the file cannot be read or decoded.
-    """
+    """The stage of `Source.from_lines`."""
 
     name = "from_lines"
 
@@ -147,10 +130,7 @@ class _FileLines:
 
 
 class Failed(GraphStage):
-    """Fail at once with `error`.
-
-    Emits when: never.                            Fails when: it starts.
-    """
+    """The stage of `Source.failed`."""
 
     shape = SOURCE
 
@@ -169,10 +149,7 @@ class _FailedLogic(SourceLogic):
 
 
 class Never(GraphStage):
-    """Neither emit nor end.
-
-    Emits when: never.                            Completes when: never.
-    """
+    """The stage of `Source.never`."""
 
     endless = True
     shape = SOURCE

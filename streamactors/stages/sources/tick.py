@@ -34,12 +34,7 @@ class Cancellable:
 
 
 class Tick(GraphStage):
-    """Emit `element` after `initial_delay` (0: at the first demand) and then every `interval` (milliseconds, a timedelta, or a text such as "1s").
-
-    Materializes: a Cancellable that completes it.
-    Emits when: a tick is due and there is demand; without demand the tick is skipped.
-    Completes when: the Cancellable is cancelled.
-    """
+    """The stage of `Source.tick`."""
 
     endless = True
     shape = SOURCE

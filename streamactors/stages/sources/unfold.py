@@ -39,11 +39,7 @@ class ReadFeed(BackedFeed):
 
 
 class Unfold(GraphStage):
-    """Emit elements made from a state: `fn(state)` returns (next state, element), or None to complete.
-
-    Emits when: there is demand and `fn` has returned.   Completes when: `fn` returns None.
-    Fails when: `fn` raises.
-    """
+    """The stage of `Source.unfold` and `Source.iterate`."""
 
     shape = SOURCE
 
@@ -82,11 +78,7 @@ def _pair(operator: str, step: Any) -> Any:
 
 
 class UnfoldAsync(GraphStage):
-    """As `unfold`, with a coroutine function or one that returns a future; one call at a time.
-
-    Emits when: there is demand and the result has come.   Completes when: the result is None.
-    Fails when: `fn` raises or its future fails.   Cancels when: downstream does; the call is cancelled.
-    """
+    """The stage of `Source.unfold_async`."""
 
     shape = SOURCE
 
@@ -135,11 +127,7 @@ class _UnfoldAsyncLogic(SourceLogic):
 
 
 class UnfoldResource(GraphStage):
-    """Emit the results of `read(resource)` until it returns None; `close(resource)` is called however the stream ends.
-
-    Emits when: there is demand and `read` has returned.   Completes when: `read` returns None.
-    Fails when: one of the three raises. Supervision of `read`: resume reads again, restart closes and opens the resource first.
-    """
+    """The stage of `Source.unfold_resource`."""
 
     shape = SOURCE
 

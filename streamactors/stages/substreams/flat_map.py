@@ -40,12 +40,7 @@ class FlatMap(GraphStage):
 
 
 class FlatMapMerge(FlatMap):
-    """Turn each element into a source and merge these, at most `breadth` at a time.
-
-    Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
-    Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
-    Fails when: one of the sources fails; the others are cancelled.
-    """
+    """The stage of `Source.flat_map_merge` and `Source.flatten_merge`."""
 
     name = "flat_map_merge"
     handling: Handling = BLURS
@@ -55,12 +50,7 @@ class FlatMapMerge(FlatMap):
 
 
 class FlatMapConcat(FlatMap):
-    """Turn each element into a source and emit these one after the other.
-
-    Emits when: the current source has an element.   Backpressures when: downstream does.
-    Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
-    Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
-    """
+    """The stage of `Source.flat_map_concat` and `Source.flatten_concat`."""
 
     name = "flat_map_concat"
     handling: Handling = EXACT

@@ -13,13 +13,7 @@ from streamactors.stages.checks import at_least, plain_function
 
 
 class FlatMapPrefix(Stage[In, Out]):
-    """Run the stream behind its first `n` elements through the flow that `fn(those elements)` returns.
-
-    The list is shorter when upstream completes early. Materializes nothing of the flow.
-    Emits when: the flow does.                    Backpressures when: the flow does.
-    Completes when: the flow does.                Cancels when: the flow or downstream cancels.
-    Fails when: `fn` raises, or the flow fails.
-    """
+    """The stage of `Source.flat_map_prefix`."""
 
     def __init__(self, n: int, fn: Callable[[list[Any]], Any]) -> None:
         self.n = at_least("flat_map_prefix", "n", n, 0)

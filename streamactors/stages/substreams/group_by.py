@@ -21,22 +21,7 @@ WHEN_FULL: Final = ("fail", "backpressure", "evict_idle")
 
 
 class GroupBy(Substreams):
-    """Cut the stream into one substream per key.
-
-    `when_full` says what happens to an element whose key would be substream number `max_substreams` + 1: "fail" fails the stream with
-    TooManySubstreams, "backpressure" waits until a substream has ended, "evict_idle" completes the substream that was silent longest.
-    A substream that has cancelled is closed: later elements of its key are dropped, and the key still counts; with
-    `allow_closed_substream_recreation` it opens again, and gets the elements after the one at which the closed one's flow has ended.
-    Results of one substream leave in their order; between substreams the order is free.
-    Emits when: a substream has a result.
-    Backpressures when: a substream with an element for it has no demand, or 32,768 elements wait for substreams.
-    Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-    Fails when: a substream fails; there are too many; the substreams that are read have waited for elements for 5 s, while the next
-    element waits for one that is not read or not open.
-    Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
-    Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-    marks; else they do not pass.
-    """
+    """The stage of `Source.group_by`."""
 
     def __init__(
         self, fn: Callable[[Any], Any], max_substreams: int, when_full: WhenFull = "fail", recreate: bool = False

@@ -24,15 +24,7 @@ START_WITHIN_MS: Final = 5_000.0
 
 
 class PrefixAndTail(Stage[In, tuple[list[In], Any]]):
-    """Emit one pair: the list of the first `n` elements, and a source of the rest. The list is shorter if the stream is.
-
-    The source can be run once, in `flat_map_concat` or in a run of its own, and must be started within 5 s.
-    Emits when: `n` elements have come, or upstream has completed.
-    Backpressures when: downstream does; after the pair, when the source does or is not started.
-    Completes when: it has emitted.
-    Cancels when: downstream cancels before the pair; after it, when the source's run cancels or 5 s pass without its start.
-    Fails when: upstream fails before the pair; after it, the source fails.
-    """
+    """The stage of `Source.prefix_and_tail`."""
 
     def __init__(self, n: int, source: Callable[[Module], Any]) -> None:
         self.n = at_least("prefix_and_tail", "n", n, 0)

@@ -15,31 +15,13 @@ MOST_RUNNING: Final = 1_024
 
 
 class SplitWhen(Substreams):
-    """Begin a new substream with each element for which `predicate` is true.
-
-    Merged results of substreams that compute at once leave in the substreams' order.
-    Emits when: a substream has a result.
-    Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-    Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-    Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-    Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-    marks; else they do not pass.
-    """
+    """The stage of `Source.split_when`."""
 
     after = False
 
 
 class SplitAfter(SplitWhen):
-    """End the current substream with each element for which `predicate` is true.
-
-    Merged results of substreams that compute at once leave in the substreams' order.
-    Emits when: a substream has a result.
-    Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-    Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-    Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-    Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-    marks; else they do not pass.
-    """
+    """The stage of `Source.split_after`."""
 
     after = True
 

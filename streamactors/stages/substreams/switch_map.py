@@ -16,14 +16,7 @@ from streamactors.stages.substreams.flat_map import source_module
 
 
 class SwitchMap(GraphStage):
-    """Turn each element into a source and emit the elements of the latest one; the source before it is cancelled.
-
-    Emits when: the current source has an element.   Backpressures when: downstream does; upstream is always asked.
-    Completes when: upstream and the current source complete.   Cancels when: downstream cancels.
-    Fails when: upstream or the current source fails.
-    Supervision: resume drops an element for which `fn` raised; the current source goes on.
-    Marks: elements of a cancelled source count as dropped on purpose.
-    """
+    """The stage of `Source.switch_map`."""
 
     handling: Handling = BLURS_MEMORY
     opens_sources = True

@@ -17,17 +17,12 @@ from streamactors.engine.user_code import blame
 from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.stages.bases.passing import PassingLogic
 from streamactors.stages.checks import plain_function, span_ms
-from streamactors.stages.rate.buffer import BACKPRESSURE, Buffer, BufferLogic
+from streamactors.stages.defaults import BACKPRESSURE
+from streamactors.stages.rate.buffer import Buffer, BufferLogic
 
 
 class Delay(Buffer[In]):
-    """Emit each element `delay` (ms, a timedelta or a text) after it came. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-
-    Emits when: an element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-    Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-    Fails when: upstream fails, at once: the waiting elements are dropped.
-    Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-    """
+    """The stage of `Source.delay`."""
 
     def __init__(self, delay: Duration, buffer: int = 1_024, strategy: str = BACKPRESSURE) -> None:
         self.delay_ms = span_ms("delay", "delay", delay, zero=True)
@@ -119,15 +114,7 @@ class _DelayLogic(BufferLogic):
 
 
 class DelayWith(Delay[In]):
-    """Emit each element after a delay of its own: `make()` is called once per run and returns `delay_of(element)`: ms, a timedelta
-    or a text.
-
-    The order is kept: an element waits for those before it. Up to `buffer` elements wait; then `strategy` decides (see `buffer`).
-    Emits when: the oldest element has waited long enough.   Backpressures when: `buffer` elements wait ("backpressure"), else never.
-    Completes when: upstream completes and all waiting elements have been emitted.   Cancels when: downstream cancels.
-    Fails when: upstream fails, at once: the waiting elements are dropped; `delay_of` raises or returns no duration.
-    Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
-    """
+    """The stage of `Source.delay_with`."""
 
     def __init__(
         self, make: Callable[[], Callable[[Any], Duration]], buffer: int = 1_024, strategy: str = BACKPRESSURE
@@ -158,11 +145,7 @@ class _DelayWithLogic(_DelayLogic):
 
 
 class InitialDelay(Stage[In, In]):
-    """Ask upstream for the first element only after `delay` (ms, a timedelta or a text).
-
-    Emits when: upstream does, once the delay is over.   Backpressures when: downstream does, or the delay is not over.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.initial_delay`."""
 
     handling = EXACT
 

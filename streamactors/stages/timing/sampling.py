@@ -19,12 +19,7 @@ _NOTHING: Any = object()
 
 
 class Sample(Stage[In, In]):
-    """Emit the latest element at each interval (ms, a timedelta or a text), if one has come since the last.
-
-    Emits when: an interval is over, an element has come in it, and there is demand.   Backpressures when: never.
-    Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-    Marks: behind the element that is emitted after them; dropped elements are done.
-    """
+    """The stage of `Source.sample`."""
 
     handling = BLURS_MEMORY
 
@@ -33,12 +28,7 @@ class Sample(Stage[In, In]):
 
 
 class Debounce(Stage[In, In]):
-    """Emit an element when no other has followed within `span` (ms, a timedelta or a text).
-
-    Emits when: `span` has passed since the latest element, and there is demand.   Backpressures when: never.
-    Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-    Marks: behind the element that is emitted after them; dropped elements are done.
-    """
+    """The stage of `Source.debounce`."""
 
     handling = BLURS_MEMORY
 

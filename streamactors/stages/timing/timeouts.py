@@ -38,13 +38,7 @@ class _TimeoutLogic(PassingLogic):
 
 
 class InitialTimeout(_Timeout[In]):
-    """Fail with StreamTimeout unless the first element comes within `timeout` (seconds, a timedelta or a text such as "5s") of
-    the start.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: the time is over before the first element.
-    """
+    """The stage of `Source.initial_timeout`."""
 
 
 @logic_of(InitialTimeout)
@@ -58,13 +52,7 @@ class _InitialTimeoutLogic(_TimeoutLogic):
 
 
 class CompletionTimeout(_Timeout[In]):
-    """Fail with StreamTimeout unless the stream completes within `timeout` (seconds, a timedelta or a text such as "5s") of the
-    start.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: the time is over before the stream has completed.
-    """
+    """The stage of `Source.completion_timeout`."""
 
 
 @logic_of(CompletionTimeout)
@@ -74,12 +62,7 @@ class _CompletionTimeoutLogic(_TimeoutLogic):
 
 
 class IdleTimeout(_Timeout[In]):
-    """Fail with StreamTimeout when no element passes for `timeout` (seconds, a timedelta or a text such as "5s").
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: the time between two elements, or from the start to the first, exceeds the time-out.
-    """
+    """The stage of `Source.idle_timeout`."""
 
 
 @logic_of(IdleTimeout)
@@ -101,12 +84,7 @@ class _IdleTimeoutLogic(_TimeoutLogic):
 
 
 class BackpressureTimeout(_Timeout[In]):
-    """Fail with StreamTimeout when downstream asks for nothing for `timeout` (seconds, a timedelta or a text such as "5s").
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: the time between an element and the demand for more, or from the start to the first demand, exceeds the time-out.
-    """
+    """The stage of `Source.backpressure_timeout`."""
 
 
 @logic_of(BackpressureTimeout)
@@ -133,11 +111,7 @@ class _BackpressureTimeoutLogic(_TimeoutLogic):
 
 
 class KeepAlive(Stage[In, Out]):
-    """Emit `inject()` whenever upstream has been silent for `max_idle` (ms, a timedelta or a text) and downstream asks.
-
-    Emits when: upstream does, or has been silent for that long.   Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.keep_alive`."""
 
     handling = EXACT
 

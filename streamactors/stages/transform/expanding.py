@@ -14,19 +14,13 @@ from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.supervision import Directive, directive_for, failure_of
-from streamactors.stages.bases.emitting import NOT_GIVEN, EmittingLogic
+from streamactors.stages.bases.emitting import EmittingLogic
 from streamactors.stages.checks import plain_function
+from streamactors.stages.defaults import NOT_GIVEN
 
 
 class MapConcat(Stage[In, Out]):
-    """Turn each element into an iterable and emit its results, one iterable after the other.
-
-    Iterators are read on demand, and one result ahead, so they may be endless.
-    Emits when: the current iterable has a result.   Backpressures when: downstream does, or the current iterable has more.
-    Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element, and the rest of its iterable.
-    Marks: when the current iterable has ended.
-    """
+    """The stage of `Source.map_concat` and `Source.rows`."""
 
     ends_with_inputs = True
     handling = EXACT
@@ -148,14 +142,7 @@ class MapConcatLogic(FlowLogic):
 
 
 class MapChunks(Stage[In, Out]):
-    """Call `fn` with whole chunks, for numpy, Arrow, polars and others: `fn(list of elements)` returns any iterable of results.
-
-    Demand and timing decide where chunks are cut, so results must not depend on it. `grouped` makes lists of one length.
-    Emits when: `fn` has returned results.        Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the chunk.
-    Marks: behind the results of the chunk before them.
-    """
+    """The stage of `Source.map_chunks`."""
 
     handling = EXACT
 
@@ -196,13 +183,7 @@ class _MapChunksLogic(EmittingLogic):
 
 
 class Intersperse(Stage[In, Out]):
-    """Put `separator` between elements, `start` before the first and `end` behind the last; an empty stream gets `start` and
-    `end`, too. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
-
-    Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
-    Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
-    Marks: held while an element waits behind its separator.
-    """
+    """The stage of `Source.intersperse`."""
 
     handling = EXACT_MEMORY
 

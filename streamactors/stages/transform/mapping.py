@@ -32,12 +32,7 @@ class Fusable(Stage[In, Out]):
 
 
 class Map(Fusable[In, Out]):
-    """Apply `fn` to each element.
-
-    Emits when: `fn` has returned.                Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element.
-    """
+    """The stage of `Source.map` and `Source.collect_while`."""
 
     kind = "map"
 
@@ -46,12 +41,7 @@ class Map(Fusable[In, Out]):
 
 
 class Filter(Fusable[In, In]):
-    """Pass the elements for which `predicate` is true; with None, those that are true themselves.
-
-    Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element.
-    """
+    """The stage of `Source.filter`, `Source.collect_type` and `Source.flatten_optional`."""
 
     kind = "filter"
 
@@ -60,12 +50,7 @@ class Filter(Fusable[In, In]):
 
 
 class FilterNot(Fusable[In, In]):
-    """Pass the elements for which `predicate` is false; with None, those that are false themselves.
-
-    Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element.
-    """
+    """The stage of `Source.filter_not`."""
 
     kind = "filter_not"
 
@@ -74,12 +59,7 @@ class FilterNot(Fusable[In, In]):
 
 
 class Collect(Fusable[In, Out]):
-    """Apply a partial function: an element for which it returns None is dropped.
-
-    Emits when: `fn` has returned a result.       Backpressures when: downstream does, for passed elements.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop the element.
-    """
+    """Apply a partial function: an element for which it returns None is dropped."""
 
     kind = "collect"
 

@@ -12,11 +12,7 @@ from streamactors.engine.stage import In, Stage
 
 
 class ZipWithIndex(Stage[In, tuple[In, int]]):
-    """Pair each element with its number, from 0: (element, number).
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.zip_with_index`."""
 
     handling = EXACT_MEMORY
 

@@ -16,12 +16,7 @@ from streamactors.stages.checks import plain_function
 
 
 class DoOnFirst(Stage[In, In]):
-    """Pass every element; call `fn` with the first one before it is passed.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: `fn` raises.
-    """
+    """The stage of `Source.do_on_first`."""
 
     handling = EXACT
 
@@ -51,12 +46,7 @@ class _DoOnFirstLogic(PassingLogic):
 
 
 class DoOnCancel(Stage[In, In]):
-    """Pass every element; call `fn(cause, was_normal)` when downstream cancels.
-
-    `was_normal` is False when downstream failed, and `cause` is then its error.
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels, after `fn`.
-    """
+    """The stage of `Source.do_on_cancel`."""
 
     handling = EXACT
 

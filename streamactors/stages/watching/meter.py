@@ -62,12 +62,7 @@ class RateMeter:
 
 
 class Meter(Stage[In, In]):
-    """Pass every element on; materialize a RateMeter, which counts them and knows their rate over the last `window`.
-
-    The materialized value is the meter, or `combine(this part's, the meter)`, for example Keep.both.
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.meter`."""
 
     handling = EXACT
 

@@ -55,12 +55,7 @@ class FlowMonitor:
 
 
 class Monitor(Stage[In, In]):
-    """Pass every element on; materialize a FlowMonitor that knows the last element, how many have passed, and how the stream has ended.
-
-    The materialized value is the monitor, or `combine(this part's, the monitor)`, for example Keep.both.
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.monitor`."""
 
     handling = EXACT
 

@@ -23,14 +23,7 @@ LOGGER = "streamactors.stream"
 
 
 class Log(Stage[In, In]):
-    """Log elements, completion and cancellation at `level`, a failure at ERROR.
-
-    `extract(element)` returns the text to log for an element, by default the element itself is logged. The default logger is
-    "streamactors.stream".
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Supervision: resume and restart drop an element for which `extract` raised.
-    """
+    """The stage of `Source.log`."""
 
     handling = EXACT
 
@@ -82,13 +75,7 @@ class _LogLogic(ElementwiseLogic):
 
 
 class WatchTermination(Stage[In, In]):
-    """Pass every element on; materialize a future that ends when the stream ends at this place.
-
-    The future's result is None when upstream completed or downstream cancelled; the future fails when either failed. The
-    materialized value is the future, or `combine(this part's, the future)`, for example Keep.both.
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    """
+    """The stage of `Source.watch_termination`."""
 
     handling = EXACT
 

@@ -16,12 +16,7 @@ from streamactors.stages.bases.passing import PassingLogic
 
 
 class Watch(Stage[In, In]):
-    """Pass every element on while an actor lives.
-
-    Emits when: upstream does.                    Backpressures when: downstream does.
-    Completes when: upstream completes.           Cancels when: downstream cancels.
-    Fails when: the actor ends, or has ended before (ActorError).
-    """
+    """The stage of `Source.watch`."""
 
     handling = EXACT
 
