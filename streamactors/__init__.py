@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamactors.lazy_names import homes_of, lazy_names
+from streamactors.lazy_names import lazy_names
 
 __version__ = "0.1.0"
 
@@ -99,73 +99,4 @@ if TYPE_CHECKING:
     from streamactors.stages.sources.queue_results import QUEUE_CLOSED as QUEUE_CLOSED
     from streamactors.stages.sources.queue_results import QueueOfferResult as QueueOfferResult
 
-_HOMES = {
-    "streamactors.actors.futures": ("StreamFuture",),
-    "streamactors.actors.system": ("ActorSystem",),
-    "streamactors.clock": ("SystemClock", "VirtualClock"),
-    "streamactors.dsl.flow": ("Flow",),
-    "streamactors.dsl.graph.graph_dsl": ("GraphDSL",),
-    "streamactors.dsl.graph.component": ("BidiFlow",),
-    "streamactors.dsl.dynamic.hubs": ("BroadcastHub", "MergeHub", "PartitionHub"),
-    "streamactors.dsl.keep": ("Keep",),
-    "streamactors.dsl.dynamic.kill_switches": ("KillSwitches", "SharedKillSwitch"),
-    "streamactors.dsl.dynamic.pub_sub": ("PubSub",),
-    "streamactors.dsl.dynamic.restarts": (
-        "RestartFlow",
-        "RestartSettings",
-        "RestartSink",
-        "RestartSource",
-        "RetryFlow",
-    ),
-    "streamactors.stages.control.retrying_flow": ("FailedElement",),
-    "streamactors.dsl.runnable": ("RunnableGraph",),
-    "streamactors.dsl.sink": ("Sink",),
-    "streamactors.dsl.source": ("Source",),
-    "streamactors.dsl.topics": ("Topics",),
-    "streamactors.dsl.dynamic.stream_refs": ("SinkRef", "SourceRef", "StreamRefs"),
-    "streamactors.dsl.dynamic.tcp": ("IncomingConnection", "Tcp"),
-    "streamactors.dsl.context.with_context": ("FlowWithContext", "SourceWithContext"),
-    "streamactors.engine.element.graph_stage_logic": ("GraphStageLogic",),
-    "streamactors.engine.marks.marks": ("EXACT", "EXACT_MEMORY", "Handling"),
-    "streamactors.engine.snapshot": ("snapshots",),
-    "streamactors.engine.stalls.watchdog": ("Watchdog",),
-    "streamactors.engine.stage": ("ChunkLogic", "GraphStage", "NotUsed", "Stage"),
-    "streamactors.engine.supervision": ("Directive",),
-    "streamactors.errors": (
-        "AbruptTermination",
-        "BufferOverflow",
-        "BuildError",
-        "CompressionError",
-        "ConnectionFailed",
-        "FramingError",
-        "ProcessFailed",
-        "NoSuchElement",
-        "ProtocolError",
-        "RateExceeded",
-        "StageFailed",
-        "StreamActorsError",
-        "StreamError",
-        "StreamLimitReached",
-        "StreamRefError",
-        "StreamTimeout",
-        "TooManySubstreams",
-    ),
-    "streamactors.stages.files.io_result": ("IOResult",),
-    "streamactors.stages.framing.server_sent_events": ("ServerSentEvent",),
-    "streamactors.stages.junctions.fan_in": ("Concat", "Interleave", "Merge", "MergePreferred", "OrElse"),
-    "streamactors.stages.junctions.fan_out": ("Balance", "Broadcast", "Partition", "WireTap"),
-    "streamactors.stages.sources.actor_ref": ("StreamCompleted", "StreamFailed"),
-    "streamactors.stages.sources.queue_results": ("DROPPED", "ENQUEUED", "QUEUE_CLOSED", "QueueOfferResult"),
-    "streamactors.stages.rate.strategies": ("OverflowStrategy", "ThrottleMode"),
-    "streamactors.stages.junctions.zipping": ("Unzip", "UnzipWith", "Zip", "ZipLatest", "ZipN", "ZipWith"),
-}
-_HOME_OF = homes_of(_HOMES)
-
-__all__ = sorted(_HOME_OF)
-
-
-__getattr__ = lazy_names(__name__, _HOME_OF)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+__getattr__, __dir__ = lazy_names(__name__)

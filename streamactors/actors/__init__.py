@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamactors.lazy_names import homes_of, lazy_names
+from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.actors.messages import Actor as Actor
@@ -30,24 +30,4 @@ if TYPE_CHECKING:
     from streamactors.actors.topic import Topic as Topic
     from streamactors.actors.topic import Unsubscribe as Unsubscribe
 
-_HOMES = {
-    "streamactors.actors.messages": (
-        "Actor",
-        "ActorExitRequest",
-        "ActorTypeDispatcher",
-        "ChildActorExited",
-        "PoisonMessage",
-        "ThespianWatch",
-        "WakeupMessage",
-        "WatchMessage",
-    ),
-    "streamactors.actors.running.running_actor": ("unwatch_actor", "watch_actor"),
-    "streamactors.actors.status_reply": ("StatusError", "StatusReply"),
-    "streamactors.actors.running.supervision": ("ActorTerminated", "Supervision"),
-    "streamactors.actors.system": ("ActorSystem",),
-    "streamactors.actors.topic": ("Publish", "Subscribe", "Topic", "Unsubscribe"),
-}
-_HOME_OF = homes_of(_HOMES)
-
-__all__ = sorted(_HOME_OF)
-__getattr__ = lazy_names(__name__, _HOME_OF)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamactors.lazy_names import homes_of, lazy_names
+from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.kafka.client.admin import Admin as Admin
@@ -49,36 +49,4 @@ if TYPE_CHECKING:
     from streamactors.kafka.subscriptions import Subscriptions as Subscriptions
     from streamactors.kafka.subscriptions import TopicPartition as TopicPartition
 
-_HOMES = {
-    "client.admin": ("Admin",),
-    "committable": ("CommittableMessage", "CommittableOffset", "CommittableOffsetBatch"),
-    "committer": ("Committer",),
-    "consumer": ("Consumer",),
-    "control": ("Control", "DrainingControl", "NoopControl"),
-    "dead_letters": ("DeadLetter", "DeadLetters", "Err"),
-    "metadata_client": ("AsyncMetadataClient", "MetadataClient"),
-    "producer": ("Producer",),
-    "producer_record": ("ProducerMessage", "ProducerRecord"),
-    "record": ("ConsumerRecord",),
-    "serdes.registry_serdes": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
-    "restart_control": ("RestartControl",),
-    "round_trips.retry_topics": ("RetryTopics",),
-    "send_producer": ("SendProducer",),
-    "serdes.serdes": ("Serde",),
-    "settings": ("CommitterSettings", "ConsumerSettings", "ProducerSettings", "ResetProtection"),
-    "sources.shared.shared_consumer": ("SharedConsumer",),
-    "subscriptions": (
-        "PartitionAssignmentHandler",
-        "PartitionOffset",
-        "RestrictedConsumer",
-        "Subscriptions",
-        "TopicPartition",
-    ),
-    "round_trips.through": ("through_topic",),
-    "round_trips.transactional": ("Transactional",),
-}
-_HOME_OF = homes_of({f"{__name__}.{home}": names for home, names in _HOMES.items()})
-
-__all__ = sorted(_HOME_OF)
-
-__getattr__ = lazy_names(__name__, _HOME_OF)
+__getattr__, __dir__ = lazy_names(__name__)

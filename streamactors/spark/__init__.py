@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streamactors.lazy_names import homes_of, lazy_names
+from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.spark.errors import CheckpointError as CheckpointError
@@ -23,21 +23,7 @@ if TYPE_CHECKING:
     from streamactors.spark.session.session import spark_session as spark_session
     from streamactors.spark.sink.spark_sink import SparkSink as SparkSink
 
-_HOMES = {
-    "streamactors.spark.errors": ("CheckpointError", "RowError", "SparkError", "SparkQueryFailed", "SparkSetupError"),
-    "streamactors.spark.executors.facade": ("SparkExecutors",),
-    "streamactors.spark.frames.on_spark": ("on_spark",),
-    "streamactors.spark.frames.source": ("SparkSource",),
-    "streamactors.spark.graph_format.register": ("register_graph_format",),
-    "streamactors.spark.kafka_format.register": ("register_kafka_format",),
-    "streamactors.spark.query.query": ("SparkStreamQuery",),
-    "streamactors.spark.session.session": ("spark_session",),
-    "streamactors.spark.sink.spark_sink": ("SparkSink",),
-}
-_HOME_OF = homes_of(_HOMES)
-_load = lazy_names(__name__, _HOME_OF)
-
-__all__ = sorted(_HOME_OF)
+_load, __dir__ = lazy_names(__name__)
 
 
 def __getattr__(name: str) -> Any:

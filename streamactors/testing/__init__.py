@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamactors.lazy_names import homes_of, lazy_names
+from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.clock import VirtualClock as VirtualClock
@@ -28,24 +28,4 @@ if TYPE_CHECKING:
     from streamactors.testing.topology_driver import TopologyDriver as TopologyDriver
     from streamactors.testing.window_test_driver import WindowTestDriver as WindowTestDriver
 
-_HOMES = {
-    "streamactors.clock": ("VirtualClock",),
-    "streamactors.testing.kafka_parts": (
-        "CommittableMessages",
-        "TestControl",
-        "consumer_record",
-        "producer_multi_result",
-        "producer_result",
-    ),
-    "streamactors.testing.leaks": ("assert_all_stages_stopped",),
-    "streamactors.testing.marbles": ("Marbles",),
-    "streamactors.testing.registry.server": ("SchemaRegistry",),
-    "streamactors.testing.sink_probe": ("TestSink", "TestSinkProbe"),
-    "streamactors.testing.source_probe": ("TestSource", "TestSourceProbe"),
-    "streamactors.testing.topology_driver": ("TopologyDriver",),
-    "streamactors.testing.window_test_driver": ("WindowTestDriver",),
-}
-_HOME_OF = homes_of(_HOMES)
-
-__all__ = sorted(_HOME_OF)
-__getattr__ = lazy_names(__name__, _HOME_OF)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamactors.lazy_names import homes_of, lazy_names
+from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.codec import CodecError as CodecError
@@ -61,86 +61,4 @@ if TYPE_CHECKING:
     from streamactors.windows.state.store_log import Change as Change
     from streamactors.windows.state.store_log import TaskIdentity as TaskIdentity
 
-_HOMES = {
-    "streamactors.codec": ("CodecError",),
-    "streamactors.windows.definitions.blueprint": (
-        "Blueprint",
-        "Semantics",
-    ),
-    "streamactors.windows.definitions.count_windows": ("CountWindows",),
-    "streamactors.windows.definitions.join_windows": ("JoinWindows",),
-    "streamactors.windows.definitions.suppressed": (
-        "BufferConfig",
-        "BufferPolicyError",
-        "Suppressed",
-    ),
-    "streamactors.windows.definitions.windows": (
-        "SessionWindows",
-        "SlidingWindows",
-        "TimeWindows",
-        "UnlimitedWindows",
-        "Windows",
-    ),
-    "streamactors.windows.errors": (
-        "AggregationFailed",
-        "BufferFull",
-        "InvalidRecord",
-        "OperatorFailed",
-        "RestoreError",
-        "TaskDead",
-    ),
-    "streamactors.windows.fluent": (
-        "Grouped",
-        "Table",
-        "Windowed",
-        "WindowedTable",
-        "WindowOps",
-    ),
-    "streamactors.windows.operators.task_factory": (
-        "TaskFactory",
-        "compile",
-    ),
-    "streamactors.windows.operators.window_task": ("WindowTask",),
-    "streamactors.windows.processors.context": (
-        "NoStore",
-        "ProcessorContext",
-    ),
-    "streamactors.windows.processors.definitions": ("Processor",),
-    "streamactors.windows.processors.store_definitions": (
-        "KeyValueStore",
-        "SessionStore",
-        "StoreDefinition",
-        "VersionedStore",
-        "WindowStore",
-    ),
-    "streamactors.windows.processors.versioned": (
-        "REFUSED",
-        "Version",
-    ),
-    "streamactors.windows.record": (
-        "InvalidTimestamp",
-        "LateRecord",
-        "Record",
-        "RecordContext",
-        "WindowedRecord",
-    ),
-    "streamactors.windows.state.disk.definition": ("State",),
-    "streamactors.windows.state.reads": (
-        "StoreEntry",
-        "UnknownStore",
-    ),
-    "streamactors.windows.state.serdes": ("Serdes",),
-    "streamactors.windows.state.store_log": (
-        "Change",
-        "TaskIdentity",
-    ),
-}
-_HOME_OF = homes_of(_HOMES)
-
-__all__ = sorted(_HOME_OF)
-
-__getattr__ = lazy_names(__name__, _HOME_OF)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__)
