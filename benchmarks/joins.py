@@ -18,7 +18,8 @@ from typing import Any
 from benchmarks._kafka_peers import python_of
 from benchmarks.windows import CHUNK, REPEATS, Row, cpu
 from streamactors.windows import JoinWindows, Record, RecordContext
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 ROWS, KEYS = 200_000, 1_000
 REACH, GRACE = 1_000, 1_000
@@ -110,7 +111,7 @@ def foreign_key(topics: TopologyTopics) -> Any:
 def ours(build: Build, rows: list[Record]) -> int:
     topics = TopologyTopics()
     build(topics).to("out")
-    task = topology_factory(topics.topology)()
+    task = TaskFactory(topics.topology)()
     return sum(len(task.process_chunk(rows[at : at + CHUNK])) for at in range(0, len(rows), CHUNK))
 
 

@@ -26,7 +26,8 @@ from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import ENTRY, META_KEY, Change
-from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 ROWS, KEYS, CHUNK, CUT_EVERY, REPEATS = 300_000, 1_000, 2_048, 100_000, 3
 IDENTITY = TaskIdentity("bench")
@@ -103,10 +104,10 @@ def two_topics(amount: int, keys: int) -> list[Record]:
     ]  # fmt: skip
 
 
-def factory_of(build: Callable[[TopologyTopics], None], changelog: bool) -> TopologyFactory:
+def factory_of(build: Callable[[TopologyTopics], None], changelog: bool) -> TaskFactory:
     topics = TopologyTopics()
     build(topics)
-    return topology_factory(topics.topology, changelog=changelog)
+    return TaskFactory(topics.topology, changelog=changelog)
 
 
 def in_memory(build: Callable[[TopologyTopics], None], given: list[Record], *, changelog: bool) -> float:

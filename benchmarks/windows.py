@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks._bare_windows import GRACE, Results, bare_sessions, bare_sliding, bare_time
-from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (
     BufferConfig,
     Record,
@@ -28,11 +27,11 @@ from streamactors.windows import (
     SessionWindows,
     SlidingWindows,
     Suppressed,
-    TaskFactory,
     TimeWindows,
-    WindowTask,
-    compile,
 )
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.window_task import WindowTask
 
 ROWS, KEYS, CHUNK, REPEATS = 1_000_000, 1_000, 2_048, 5
 Row = dict[str, Any]
@@ -50,9 +49,9 @@ def input_rows(count: int = ROWS, keys: int = KEYS) -> list[Record]:
 
 def finals(windows: Any) -> TaskFactory:
     """count + suppress(until_window_closes) as users write it."""
-    grouped = RecordStream().group_by_key().windowed_by(windows)
+    grouped = Records().group_by_key().windowed_by(windows)
     table = grouped.count().suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
-    return compile(table.to_stream().blueprint)
+    return tasks_of(table.to_stream())
 
 
 def ours(factory: TaskFactory, rows: list[Record]) -> Results:
@@ -259,8 +258,8 @@ def until_closed(held: int) -> TaskFactory:
 
 
 def until_limit(held: int) -> TaskFactory:
-    table = RecordStream().to_table().suppress(Suppressed.until_time_limit(held, BufferConfig.unbounded()))
-    return compile(table.to_stream().blueprint)
+    table = Records().to_table().suppress(Suppressed.until_time_limit(held, BufferConfig.unbounded()))
+    return tasks_of(table.to_stream())
 
 
 def run() -> list[Row]:
@@ -282,7 +281,7 @@ def run() -> list[Row]:
         beside_bare_loop("sliding 3 s", sliding, bare_sliding(3_000), some, 0.15),
     ]
     results += held_entries("until_window_closes", until_closed)
-    table = compile(RecordStream().to_table().to_stream().blueprint)
+    table = tasks_of(Records().to_table().to_stream())
     results += held_entries("until_time_limit, beyond the table's own", until_limit, apart_from=table)
     return results
 

@@ -34,7 +34,6 @@ from streamactors.kafka import (
 )
 from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (
     BufferConfig,
     Record,
@@ -42,12 +41,12 @@ from streamactors.windows import (
     SessionWindows,
     SlidingWindows,
     Suppressed,
-    TaskFactory,
     TaskIdentity,
     TimeWindows,
-    compile,
 )
 from streamactors.windows.definitions.windows import Windows
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.task_factory import TaskFactory
 
 Row = dict[str, Any]
 ROWS, REPEATS, HELD, PEER_TIMEOUT_S = 300_000, 3, 1_000_000, 90
@@ -215,8 +214,8 @@ def processes_with_json() -> list[Row]:
 
 
 def counting(windows: Windows) -> TaskFactory:
-    stream = RecordStream().group_by_key().windowed_by(windows).count(name="counts").suppress(CLOSED).to_stream()
-    return compile(stream.blueprint, changelog=True)
+    stream = Records().group_by_key().windowed_by(windows).count(name="counts").suppress(CLOSED).to_stream()
+    return tasks_of(stream, changelog=True)
 
 
 def restore(kind: str, windows: Windows) -> Row:

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from streamactors.dsl.operators.base import Ops
 from streamactors.engine.blueprint.plan import plan_of
-from streamactors.windows import fluent
-from streamactors.windows.definitions.blueprint import Blueprint
-from streamactors.windows.operators.task_factory import compile
 from streamactors.windows.stage.stage import WindowStage
+from streamactors.windows.topology.chain import Chain, Records, callable_key
+from streamactors.windows.topology.grouped import GroupedStream
+from streamactors.windows.topology.stream import TopologyStream
 
 
-class Continued(fluent.WindowOps[Any, Any]):
-    """A part, to be continued behind a finished blueprint."""
+def records_of(part: Ops[Any, Any]) -> Records:
+    """Return the stream of Records that begins a chain downstream of a part."""
+    return Records(_Continued(part))
 
-    def __init__(self, part: Ops[Any, Any]) -> None:
+
+def keyed_by(part: Ops[Any, Any], fn: Callable[[Any], Any], *, changelog: bool) -> GroupedStream[Any, Any]:
+    """Group the Records of a part by a new key, through a topic where a source of topics can make one."""
+    callable_key(fn)
+    sources = _partitioned_sources(part)
+    if not sources:
+        return records_of(part).key_by(fn, changelog=changelog)
+    through = partial(sources[-1].repartitioned, fn, bounded=sources[0].until_end)
+    return Records(_Continued(part, through)).group_by_key(changelog=changelog)
+
+
+class _Continued:
+    """Continues a part downstream of a finished chain. `through`: makes the topic, named after a node, that gives equal keys one partition."""
+
+    def __init__(self, part: Ops[Any, Any], through: Callable[..., Any] | None = None) -> None:
         self._part = part
+        self._through = through
 
-    def via_windows(self, blueprint: Blueprint) -> Any:
-        part = self._part
-        sources = _partitioned_sources(part) if blueprint.changes_keys else []
-        if sources:
-            blueprint, key_of = blueprint.with_keys_given()
-            through: Any = sources[-1].repartitioned(key_of, blueprint.nodes[0], sources[0].until_end)
-            part = cast("Any", part).via(through)
-        stage = WindowStage(compile(blueprint))
-        if blueprint.late is None:
-            return part._via(stage)
-        return part._fan_out(stage, blueprint.late)
+    def __call__(self, chain: Chain, results: TopologyStream) -> Any:
+        part: Any = self._part
+        if self._through is not None:
+            part = part.via(self._through(node=chain.first_state.name))
+        stage = WindowStage(chain.tasks(results.node))
+        return part._via(stage) if chain.late is None else part._fan_out(stage, chain.late)
 
 
 def _partitioned_sources(part: Ops[Any, Any]) -> list[Any]:

@@ -7,14 +7,16 @@ from typing import Any
 
 from streamactors.dsl.source import Source
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.blueprint import Intake, Semantics
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.intake import Intake
+from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.operators.record_steps import as_record
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 _RESULT = "\x00result"
 
@@ -63,7 +65,7 @@ class Topics(TopologyTopics):
         if missing or not wanted:
             raise BuildError(f"Topics.in_memory has no source for {missing}; it has {sorted(self._sources)}")
         idle_ms = None if idle_after is None else to_ms(idle_after, "idle_after", minimum=1)
-        factory = topology_factory(topology, idle_after_ms=idle_ms, intake=Intake(changelog=False))
+        factory = TaskFactory(topology, Intake(changelog=False), idle_ms)
         ordered = self._merged([topic for topic, source in wanted.items() if source.partitioned])
         filled = self._merged([topic for topic, source in wanted.items() if not source.partitioned])
         rows: Any = ordered if filled is None else filled if ordered is None else filled.concat(ordered)

@@ -1,7 +1,7 @@
 """WindowTestDriver: runs a windowed computation row by row, without threads or brokers.
 
-Owner: the test. It corresponds to TopologyTestDriver of Kafka Streams. Stream time comes from the timestamps of the rows;
-only `advance_wall_clock` moves the wall clock."""
+Owner: the test. It corresponds to TopologyTestDriver of Kafka Streams, for what begins with `Source.group_by_key()`, `key_by` or `to_table`.
+Stream time comes from the timestamps of the rows; only `advance_wall_clock` moves the wall clock."""
 
 from __future__ import annotations
 
@@ -9,38 +9,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.blueprint import Blueprint, RecordStep
-from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.testing.task_driver import TaskDriver
+from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.errors import OperatorFailed
-from streamactors.windows.fluent import Table, WindowOps
-from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.buffered import Buffered
-from streamactors.windows.operators.task_factory import compile
-from streamactors.windows.record import LateRecord, Record, RecordContext
 from streamactors.windows.state.serdes import Serdes
-from streamactors.windows.state.store_log import Change, TaskIdentity
+from streamactors.windows.state.store_log import TaskIdentity
+from streamactors.windows.topology.chain import Records
+from streamactors.windows.topology.stream import TopologyStream
+from streamactors.windows.topology.table import TopologyTable
 
 
-class RecordStream(WindowOps["RecordStream", "RecordStream"]):
-    """The stream of Records that the driver passes to the function under test; it records the steps."""
-
-    def __init__(self, blueprint: Blueprint = Blueprint()) -> None:
-        self.blueprint = blueprint
-        self.numbers_taken = blueprint.numbers
-
-    def via_windows(self, blueprint: Blueprint) -> RecordStream:
-        return RecordStream(self.blueprint + blueprint)
-
-    def map(self, fn: Callable[[Any], Any]) -> RecordStream:
-        """`fn(record)` for each record."""
-        return RecordStream(self.blueprint.then(RecordStep(fn, False)))
-
-    def filter(self, predicate: Callable[[Any], Any]) -> RecordStream:
-        """The records for which `predicate(record)` is true."""
-        return RecordStream(self.blueprint.then(RecordStep(predicate, True)))
-
-
-class WindowTestDriver:
+class WindowTestDriver(TaskDriver):
     """`build` receives a stream of Records and returns a table or a stream.
 
     `topic` names the input in contexts and in the bytes of suppressed entries; `serdes` are the stream's.
@@ -48,7 +28,7 @@ class WindowTestDriver:
 
     def __init__(
         self,
-        build: Callable[[RecordStream], RecordStream | Table[RecordStream]],
+        build: Callable[[Any], Any],
         topic: str = "input",
         *,
         serdes: Serdes | None = None,
@@ -57,25 +37,26 @@ class WindowTestDriver:
         changelog: bool = True,
         identity: TaskIdentity = TaskIdentity("test"),
     ) -> None:
-        built = build(RecordStream())
-        if isinstance(built, Table):
+        built = build(Records())
+        if isinstance(built, TopologyTable):
             built = built.to_stream()
-        if not isinstance(built, RecordStream):
+        if not isinstance(built, TopologyStream):
             raise BuildError(f"WindowTestDriver: the function returned {built!r}; return the table or stream it builds")
-        self._factory = compile(
-            built.blueprint.with_idle_after(idle_after),
-            serdes=serdes or Serdes(),
-            keep_late=True,
-            changelog=changelog,
-            on_failure=on_failure,
-        )
-        self._identity = identity
-        self._task = self._factory(identity)
+        stream: Any = built.again()
+        stream.topology.idle_after(idle_after)
+        self._results = stream.node
         self._topic = topic
-        self._offset = 0
-        self._now_ms = 0
-        self._last_input_ms = 0
-        self._late: list[LateRecord] = []
+        super().__init__(
+            lambda now_ms: stream.topology.tasks(
+                stream.node,
+                serdes=serdes or Serdes(),
+                keep_late=True,
+                changelog=changelog,
+                on_failure=on_failure,
+                now_ms=now_ms,
+            ),
+            identity,
+        )
 
     def pipe(
         self,
@@ -100,38 +81,12 @@ class WindowTestDriver:
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
         """As pipe, but append the results to `out`. When it raises, the results before the error are in `out`."""
-        context = RecordContext(self._topic, self._identity.partition, self._offset, tuple(headers))
-        self._offset += 1
-        self._last_input_ms = self._now_ms
-        self._task.process_into([Record(key, value, timestamp, context)], out)
-
-    def pipe_all(self, records: Iterable[Record]) -> list[Any]:
-        """Process records as one chunk; return the results in order."""
-        self._last_input_ms = self._now_ms
-        return self._task.process_chunk(list(records))
-
-    def advance_wall_clock(self, by: Duration) -> list[Any]:
-        """Advance the wall clock by `by` (ms, a timedelta or a text) without input; return the results (none without `idle_after`)."""
-        self._now_ms += to_ms(by, "advance_wall_clock")
-        return self._task.idle(self._now_ms - self._last_input_ms)
-
-    def end_of_input(self) -> list[Any]:
-        """End the input; return everything that was held."""
-        return self._task.end_of_input()
-
-    def restart(self, changes: Iterable[Change]) -> None:
-        """Continue with a new task, restored from the entries that `changes` returned, oldest first."""
-        self._task = self._factory(self._identity)
-        self._task.restore(changes)
-        self._last_input_ms = self._now_ms
-
-    def changes(self) -> list[Change]:
-        """Return the changelog entries since the last call, as a commit would write them."""
-        return self._task.changes()
+        self._process(self._topic, key, value, timestamp, out, headers)
 
     def read(self, key: Any, start: int | None = None, end: int | None = None) -> tuple[Any, int | None] | None:
         """Return the (value, timestamp) of a key (and window) in the last table, as downstream has seen it."""
-        return self._task.read(key, start, end)
+        view = self._view(self._results)
+        return view.get(key) if start is None else view.fetch(key, start, end)
 
     @property
     def dropped_late(self) -> int:
@@ -149,17 +104,6 @@ class WindowTestDriver:
         return self._task.metrics.dropped_negative
 
     @property
-    def late(self) -> list[LateRecord]:
-        """The rows that `dropped_late` counts."""
-        self._late.extend(self._task.take_late())
-        return list(self._late)
-
-    @property
     def buffered(self) -> Buffered:
         """The records and bytes that suppression holds."""
         return self._task.buffered
-
-    @property
-    def metrics(self) -> TaskMetrics:
-        """The metrics of the task, under Kafka Streams' names."""
-        return self._task.metrics

@@ -13,13 +13,12 @@ from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.codec import CodecError as CodecError
-    from streamactors.windows.definitions.blueprint import Blueprint as Blueprint
-    from streamactors.windows.definitions.blueprint import Semantics as Semantics
     from streamactors.windows.definitions.count_windows import CountWindows as CountWindows
     from streamactors.windows.definitions.join_windows import JoinWindows as JoinWindows
     from streamactors.windows.definitions.suppressed import BufferConfig as BufferConfig
     from streamactors.windows.definitions.suppressed import BufferPolicyError as BufferPolicyError
     from streamactors.windows.definitions.suppressed import Suppressed as Suppressed
+    from streamactors.windows.definitions.windowing import Semantics as Semantics
     from streamactors.windows.definitions.windows import SessionWindows as SessionWindows
     from streamactors.windows.definitions.windows import SlidingWindows as SlidingWindows
     from streamactors.windows.definitions.windows import TimeWindows as TimeWindows
@@ -31,14 +30,6 @@ if TYPE_CHECKING:
     from streamactors.windows.errors import OperatorFailed as OperatorFailed
     from streamactors.windows.errors import RestoreError as RestoreError
     from streamactors.windows.errors import TaskDead as TaskDead
-    from streamactors.windows.fluent import Grouped as Grouped
-    from streamactors.windows.fluent import Table as Table
-    from streamactors.windows.fluent import Windowed as Windowed
-    from streamactors.windows.fluent import WindowedTable as WindowedTable
-    from streamactors.windows.fluent import WindowOps as WindowOps
-    from streamactors.windows.operators.task_factory import TaskFactory as TaskFactory
-    from streamactors.windows.operators.task_factory import compile as compile
-    from streamactors.windows.operators.window_task import WindowTask as WindowTask
     from streamactors.windows.processors.context import NoStore as NoStore
     from streamactors.windows.processors.context import ProcessorContext as ProcessorContext
     from streamactors.windows.processors.definitions import Processor as Processor
@@ -60,5 +51,7 @@ if TYPE_CHECKING:
     from streamactors.windows.state.serdes import Serdes as Serdes
     from streamactors.windows.state.store_log import Change as Change
     from streamactors.windows.state.store_log import TaskIdentity as TaskIdentity
+    from streamactors.windows.topology.grouped import GroupedStream as GroupedStream
+    from streamactors.windows.topology.table import TopologyTable as TopologyTable
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -10,16 +10,16 @@ from click.testing import CliRunner, Result
 
 from streamactors.cli.graphs.state import command
 from streamactors.cli.main import run as run_command
-from streamactors.testing.window_test_driver import RecordStream
-from streamactors.windows import Record, State, TaskIdentity, compile
+from streamactors.windows import Record, State, TaskIdentity
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.folder import StateFolder
+from streamactors.windows.topology.chain import Records, tasks_of
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Two partitions of counts."""
-    factory = compile(RecordStream().group_by_key().count(name="counts").to_stream().blueprint, changelog=True)
+    factory = tasks_of(Records().group_by_key().count(name="counts").to_stream(), changelog=True)
     state = StateFolder(State.on_disk(tmp_path, cache="8MB"), "shop")
     for partition, keys in enumerate(["aab", "c"]):
         disk = state.open(factory().stores, partition)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamactors.errors import BuildError, StageFailed
-from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
+from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import (
     AggregationFailed,
     BufferConfig,
@@ -25,7 +25,6 @@ from streamactors.windows import (
     TimeWindows,
     UnlimitedWindows,
     WindowedRecord,
-    compile,
 )
 from streamactors.windows.definitions.duration import to_ms
 from tests.windows.words import CLOSED, UNBOUNDED, W, finals, limited, pipe_all
@@ -103,7 +102,7 @@ def test_E_2_until_window_closes_needs_windows_upstream() -> None:
         lambda records: records.group_by_key().count().suppress(CLOSED),
         lambda records: records.group_by_key().windowed_by(TEN).count().to_stream().to_table().suppress(CLOSED),
     ):
-        with pytest.raises(BuildError, match="needs a windowed table"):
+        with pytest.raises(BuildError, match="needs windows in every branch"):
             WindowTestDriver(build)
 
 
@@ -159,7 +158,7 @@ def test_durations_as_users_write_them(value: Any, ms: int) -> None:
     assert to_ms(value, "x") == ms
 
 
-@pytest.mark.parametrize("semantics", ["Strict", "", None, "spark"])
+@pytest.mark.parametrize("semantics", ["Strict", "", "spark"])
 def test_semantics_must_be_strict_or_kafka(semantics: Any) -> None:
     with pytest.raises(BuildError, match='choose "strict" or "kafka"'):
         finals(TEN, semantics=semantics)
@@ -200,7 +199,7 @@ def test_suppress_wants_a_suppression_and_a_buffer() -> None:
 def test_names_must_differ_and_idle_timeouts_agree() -> None:
     with pytest.raises(BuildError, match="is used by another step"):
         WindowTestDriver(lambda r: r.group_by_key().windowed_by(TEN).count(name="x").suppress(CLOSED.with_name("x")))
-    with pytest.raises(BuildError, match="used by two steps"):
+    with pytest.raises(BuildError, match="is used by another step"):
         WindowTestDriver(lambda r: r.to_table(name="x").to_stream().to_table(name="x"))
     with pytest.raises(BuildError, match="one idle timeout"):
         WindowTestDriver(
@@ -208,9 +207,7 @@ def test_names_must_differ_and_idle_timeouts_agree() -> None:
         )
 
 
-def test_a_computation_without_a_table_is_an_error() -> None:
-    with pytest.raises(BuildError, match="needs count"):
-        WindowTestDriver(lambda records: records.map(lambda record: record))
+def test_what_is_no_part_of_the_computation_is_an_error() -> None:
     with pytest.raises(BuildError, match="return the table or stream"):
         WindowTestDriver(lambda records: None)  # type: ignore[arg-type,return-value]
 
@@ -361,8 +358,3 @@ def test_records_are_immutable() -> None:
             del value.key
     assert record.replace(value=2) == Record("a", 2, 5)
     assert isinstance(windowed.replace(value=2), WindowedRecord)
-
-
-def test_compile_wants_a_table() -> None:
-    with pytest.raises(BuildError):
-        compile(RecordStream().blueprint)

@@ -170,12 +170,12 @@ def test_extras_only_where_they_make_sense() -> None:
 
 
 def test_late_rows_come_out_at_the_side_of_a_task_that_is_asked_for_them() -> None:
-    from streamactors.testing.window_test_driver import RecordStream
-    from streamactors.windows import Record, compile
+    from streamactors.windows import Record
+    from streamactors.windows.topology.chain import Records, tasks_of
 
     def task(late: Any) -> Any:
-        table = RecordStream().group_by_key().windowed_by(TEN, late=late).count()
-        return compile(table.to_stream().blueprint)()
+        table = Records().group_by_key().windowed_by(TEN, late=late).count()
+        return tasks_of(table.to_stream())()
 
     rows = [Record("a", 1, 100 * SECOND), Record("a", 1, 1)]
     for late, kept in (("a sink", 1), (None, 0)):

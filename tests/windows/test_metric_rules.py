@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
-from streamactors.windows import Record, SlidingWindows, TaskIdentity, TimeWindows, compile
+from streamactors.testing.window_test_driver import WindowTestDriver
+from streamactors.windows import Record, SlidingWindows, TaskIdentity, TimeWindows
 from streamactors.windows.metrics import Rate, Spread, TaskMetrics
+from streamactors.windows.topology.chain import Records, tasks_of
 from tests.windows.words import CLOSED, emitted, finals, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -57,8 +58,8 @@ def _apart() -> WindowTestDriver:
 
 
 def test_M_3_buffer_sizes_are_recorded_on_put_and_release_at_detail_only() -> None:
-    blueprint = RecordStream().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream().blueprint
-    task = compile(blueprint, detailed_metrics=True)()
+    stream = Records().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream()
+    task = tasks_of(stream, detailed_metrics=True)()
     task.process_chunk([Record("a", 1, 1), Record("b", 1, 1)])  # holds 1, then 2 entries
     found = {sample.name: sample for sample in task.metrics.samples(0)}
     assert found["suppression-buffer-count-avg"].value == 1.5
@@ -75,8 +76,8 @@ def test_M_3_buffer_sizes_are_recorded_on_put_and_release_at_detail_only() -> No
 
 
 def test_M_3_restoring_records_what_was_restored() -> None:
-    blueprint = RecordStream().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream().blueprint
-    factory = compile(blueprint, detailed_metrics=True, changelog=True)
+    stream = Records().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream()
+    factory = tasks_of(stream, detailed_metrics=True, changelog=True)
     first = factory(TaskIdentity("app"))
     first.process_chunk([Record("a", 1, 1), Record("b", 1, 1)])
     second = factory(TaskIdentity("app"))
@@ -116,8 +117,8 @@ def test_prometheus_gets_the_tasks_of_graphs_under_kafkas_names() -> None:
 
     live: weakref.WeakSet[TaskMetrics] = weakref.WeakSet()
     collector = WindowCollector(live)
-    blueprint = RecordStream().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream().blueprint
-    factory = compile(blueprint, on_task=live.add)
+    stream = Records().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream()
+    factory = tasks_of(stream, on_task=live.add)
     tasks = [factory(TaskIdentity("app", partition, 2)) for partition in (0, 1, 1)]
     for task in tasks:
         task.process_chunk([Record("a", 1, 1), Record("z", 1, 10), Record(None, 1, 10), Record("a", 1, 1)])

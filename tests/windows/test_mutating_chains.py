@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from streamactors.testing.window_test_driver import RecordStream
-from streamactors.windows import BufferConfig, Record, SlidingWindows, Suppressed, TaskFactory, TaskIdentity, compile
-from streamactors.windows.definitions.blueprint import Blueprint
+from streamactors.windows import BufferConfig, Record, SlidingWindows, Suppressed, TaskIdentity
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.task_factory import TaskFactory
 from tests.windows.mutating import (
     CLOSED,
     HELD,
@@ -44,7 +44,7 @@ SMALL = Suppressed.until_time_limit(9, BufferConfig.max_bytes(400).emit_early_wh
 
 def windowed(windows: Any, *merge: Any, then: Callable[[Any], Any] = lambda table: table) -> Build:
     def build(wrap: Wrap) -> Any:
-        grouped = RecordStream().group_by_key().windowed_by(windows)
+        grouped = Records().group_by_key().windowed_by(windows)
         table = then(grouped.aggregate(list, wrap(gather), *map(wrap, merge)))
         return table.map_values(wrap(lambda value: {"seen": value})).to_stream()
 
@@ -52,7 +52,7 @@ def windowed(windows: Any, *merge: Any, then: Callable[[Any], Any] = lambda tabl
 
 
 def in_place(windows: Any, then: Callable[[Any], Any]) -> Build:
-    return lambda wrap: then(RecordStream().group_by_key().windowed_by(windows).aggregate(list, gather)).to_stream()
+    return lambda wrap: then(Records().group_by_key().windowed_by(windows).aggregate(list, gather)).to_stream()
 
 
 def by_part_of_the_value(wrap: Wrap) -> Any:
@@ -64,12 +64,12 @@ def by_part_of_the_value(wrap: Wrap) -> Any:
             spoil(value)
         return new
 
-    return RecordStream().key_by(lambda record: record.value and record.value["in"]).aggregate(list, spoilt).to_stream()
+    return Records().key_by(lambda record: record.value and record.value["in"]).aggregate(list, spoilt).to_stream()
 
 
 def twice(wrap: Wrap) -> Any:
     """The key of the second table is that of a window of the first one."""
-    first = RecordStream().group_by_key().windowed_by(HOPPING).count().suppress(CLOSED).to_stream()
+    first = Records().group_by_key().windowed_by(HOPPING).count().suppress(CLOSED).to_stream()
     return (
         first.group_by_key()
         .windowed_by(SlidingWindows.of_difference(5).with_grace(99))
@@ -80,11 +80,11 @@ def twice(wrap: Wrap) -> Any:
 
 
 BUILDS: dict[str, Build] = {
-    "aggregate": lambda wrap: RecordStream().group_by_key().aggregate(list, wrap(gather)).to_stream(),
-    "reduce": lambda wrap: RecordStream().group_by_key().reduce(wrap(both)).filter(bool).to_stream(),
-    "to_table": lambda wrap: RecordStream().to_table().map_values(wrap(lambda value: {"mapped": value})).to_stream(),
-    "suppressed table": lambda wrap: RecordStream().to_table().suppress(HELD).to_stream(),
-    "suppressed table of few bytes": lambda wrap: RecordStream().to_table().suppress(SMALL).to_stream(),
+    "aggregate": lambda wrap: Records().group_by_key().aggregate(list, wrap(gather)).to_stream(),
+    "reduce": lambda wrap: Records().group_by_key().reduce(wrap(both)).filter(bool).to_stream(),
+    "to_table": lambda wrap: Records().to_table().map_values(wrap(lambda value: {"mapped": value})).to_stream(),
+    "suppressed table": lambda wrap: Records().to_table().suppress(HELD).to_stream(),
+    "suppressed table of few bytes": lambda wrap: Records().to_table().suppress(SMALL).to_stream(),
     "key of a part of the value": by_part_of_the_value,
     "tumbling windows": windowed(TUMBLING),
     "hopping windows": windowed(HOPPING),
@@ -104,8 +104,7 @@ IDENTITY = TaskIdentity("mutates")
 
 
 def factory_of(build: Build, wrap: Wrap) -> TaskFactory:
-    blueprint: Blueprint = build(wrap).blueprint
-    return compile(blueprint, changelog=True)
+    return tasks_of(build(wrap), changelog=True)
 
 
 def fed(task: Any, rows: list[Record], wrap: Wrap) -> list[Any]:

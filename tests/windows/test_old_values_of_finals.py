@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from streamactors.testing.window_test_driver import RecordStream
-from streamactors.windows import Record, TimeWindows, compile
+from streamactors.windows import Record, TimeWindows
+from streamactors.windows.topology.chain import Records, tasks_of
 from tests.windows.words import CLOSED
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -34,18 +34,19 @@ def test_a_step_after_final_results_gets_the_value_before_the_last_change(add: C
         seen.append(list(value))
         return value
 
-    table = RecordStream().group_by_key().windowed_by(TEN).aggregate(list, add).suppress(CLOSED).map_values(see)
-    compile(table.to_stream().blueprint)().process_chunk(ROWS)
+    table = Records().group_by_key().windowed_by(TEN).aggregate(list, add).suppress(CLOSED).map_values(see)
+    changed = table.filter(bool)  # it needs the old values
+    tasks_of(changed.to_stream())().process_chunk(ROWS)
     assert seen == [[1, 2], [1], [3], []]  # new and old of each window
 
 
 def test_a_filter_after_final_results_knows_that_the_window_did_not_match_before() -> None:
     results = []
     for add in (gather, added):
-        table = RecordStream().group_by_key().windowed_by(TEN).aggregate(list, add).suppress(CLOSED)
+        table = Records().group_by_key().windowed_by(TEN).aggregate(list, add).suppress(CLOSED)
         matching = table.filter(
             lambda seen: len(seen) == 1
         )  # the window of "k" matched before its last row, and is deleted
-        out = compile(matching.to_stream().blueprint)().process_chunk(ROWS)
+        out = tasks_of(matching.to_stream())().process_chunk(ROWS)
         results.append([(row.key, row.value) for row in out])
     assert results == [[("k", None), ("one", [3])]] * 2

@@ -13,11 +13,11 @@ from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Position
 from streamactors.errors import BuildError
 from streamactors.kafka import ConsumerSettings, Subscriptions
 from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
-from streamactors.testing.window_test_driver import RecordStream
-from streamactors.windows import Record, RecordContext, TimeWindows, compile
+from streamactors.windows import Record, RecordContext, TimeWindows
 from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.stage.head_time import FAR_AHEAD, MOST_ROWS, HeadTimeOrder
 from streamactors.windows.stage.stage import WindowStage
+from streamactors.windows.topology.chain import Records, tasks_of
 from tests.stages.harness import Bench
 
 
@@ -35,8 +35,8 @@ def row(topic: str, timestamp: int, offset: int) -> Record:
 
 
 def stage(max_task_idle: Duration | None = 0) -> WindowStage:
-    built = RecordStream().group_by_key(max_task_idle=max_task_idle).windowed_by(LONG).reduce(lambda _, new: new)
-    return WindowStage(compile(built.to_stream().blueprint))
+    built = Records().group_by_key(max_task_idle=max_task_idle).windowed_by(LONG).reduce(lambda _, new: new)
+    return WindowStage(tasks_of(built.to_stream()))
 
 
 def seen(bench: Bench) -> list[Any]:
@@ -125,8 +125,8 @@ def test_without_an_idle_time_rows_go_as_they_come(timeless: ActorSystem) -> Non
 @pytest.mark.parametrize("bad", ["soon", -1, 1.5, True, object()], ids=["text", "negative", "float", "bool", "object"])
 def test_an_idle_time_that_is_no_duration_is_refused(bad: Any) -> None:
     for begin_ in (
-        lambda: RecordStream().group_by_key(max_task_idle=bad),
-        lambda: RecordStream().to_table(max_task_idle=bad),
+        lambda: Records().group_by_key(max_task_idle=bad),
+        lambda: Records().to_table(max_task_idle=bad),
     ):
         with pytest.raises(BuildError, match="max_task_idle is"):
             begin_()
@@ -178,8 +178,8 @@ def test_no_position_passes_a_row_that_has_failed(timeless: ActorSystem) -> None
             raise RuntimeError("this row is bad")
         return new
 
-    built = RecordStream().group_by_key(max_task_idle=0).windowed_by(LONG).reduce(add)
-    with Bench(timeless, WindowStage(compile(built.to_stream().blueprint))) as bench:
+    built = Records().group_by_key(max_task_idle=0).windowed_by(LONG).reduce(add)
+    with Bench(timeless, WindowStage(tasks_of(built.to_stream()))) as bench:
         begin(bench)
         send(bench, LEFT, 1, 5, 9)
         send(bench, RIGHT, 8)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors.codec import CodecError, dumps, loads
-from streamactors.testing.window_test_driver import RecordStream, WindowTestDriver
+from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import (
     Change,
     Record,
@@ -18,12 +18,12 @@ from streamactors.windows import (
     SessionWindows,
     SlidingWindows,
     Suppressed,
-    TaskFactory,
     TaskIdentity,
     TimeWindows,
-    compile,
 )
 from streamactors.windows.state.store_log import META_KEY
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.task_factory import TaskFactory
 from tests.windows.words import CLOSED, UNBOUNDED, R, W, finals, limited, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -62,8 +62,8 @@ def test_S_12_restored_entries_keep_their_buffer_times() -> None:
 
 
 def test_S_12_it_can_be_switched_off_and_costs_nothing_then() -> None:
-    blueprint = RecordStream().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream().blueprint
-    task = compile(blueprint)()
+    stream = Records().group_by_key().windowed_by(TEN).count().suppress(CLOSED).to_stream()
+    task = tasks_of(stream)()
     task.process_chunk([Record("a", 1, 1)])
     assert [change for change in task.changes() if change.key != META_KEY] == []
 
@@ -132,9 +132,9 @@ def test_after_the_end_of_an_input_updates_that_are_not_final_go_on_where_they_w
 
 
 def _factory(build: Callable[[Any], Any] | None = None) -> TaskFactory:
-    stream = RecordStream()
+    stream = Records()
     table = build(stream) if build else stream.group_by_key().windowed_by(TEN).count(name="n").suppress(CLOSED)
-    return compile(table.to_stream().blueprint, changelog=True)
+    return tasks_of(table.to_stream(), changelog=True)
 
 
 def _written(**identity: Any) -> list[Change]:
@@ -260,7 +260,7 @@ def test_an_aggregate_that_is_extended_in_place_is_a_bytearray_after_a_restart()
         aggregate.extend(value)
         return aggregate
 
-    def build(records: RecordStream) -> Any:
+    def build(records: Records) -> Any:
         return records.group_by_key().windowed_by(TEN).aggregate(bytearray, add)
 
     driver = WindowTestDriver(build)

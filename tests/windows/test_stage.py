@@ -16,7 +16,6 @@ from streamactors.actors.system import ActorSystem
 from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Revoked
 from streamactors.engine.supervision import resuming
-from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (
     BufferConfig,
     BufferFull,
@@ -26,11 +25,12 @@ from streamactors.windows import (
     RecordContext,
     Suppressed,
     TimeWindows,
-    WindowTask,
-    compile,
 )
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.stage.window_logic import WindowLogic
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.stream import TopologyStream
+from streamactors.windows.topology.window_task import WindowTask
 from tests.models.window_case import Case, cases
 from tests.stages.harness import KEY, Bench
 from tests.windows.run_case import build, plain
@@ -40,9 +40,9 @@ TEN = TimeWindows.of_size(10).with_grace(0)
 
 
 def stage(build: Any, **options: Any) -> WindowStage:
-    built = build(RecordStream())
-    stream = built if isinstance(built, RecordStream) else built.to_stream()
-    return WindowStage(compile(stream.blueprint, **options))
+    built = build(Records())
+    stream = built if isinstance(built, TopologyStream) else built.to_stream()
+    return WindowStage(tasks_of(stream, **options))
 
 
 def counts(records: Any) -> Any:
@@ -104,10 +104,10 @@ def test_stopping_a_stream_flushes_nothing() -> None:
 @given(case=cases(), data=st.data())
 def test_demand_and_chunks_change_nothing(timeless: ActorSystem, case: Case, data: st.DataObject) -> None:
     case = Case(case.windows, case.aggregate, (), case.rows, case.emits, case.semantics)
-    task: WindowTask = compile(build(case, RecordStream()).blueprint)()
+    task: WindowTask = tasks_of(build(case, Records()))()
     records = [Record(*each) for each in case.rows]
     wanted = task.process_chunk(records) + task.end_of_input()
-    with Bench(timeless, WindowStage(compile(build(case, RecordStream()).blueprint))) as bench:
+    with Bench(timeless, WindowStage(tasks_of(build(case, Records())))) as bench:
         left = list(records)
         while left:
             n = data.draw(st.integers(1, 5))
@@ -323,7 +323,7 @@ def test_the_snapshot_says_what_waits(timeless: ActorSystem, asked: int) -> None
 
 
 def test_a_stage_whose_functions_are_slow_takes_single_rows() -> None:
-    logic = WindowLogic(compile(finals(RecordStream()).to_stream().blueprint))
+    logic = WindowLogic(tasks_of(finals(Records()).to_stream()))
     logic.outlets = [SimpleNamespace(asked=1_000)]  # type: ignore[list-item]
     logic._pace = SimpleNamespace(limit=1)  # type: ignore[assignment] # what Pace allows while calls are slow
     assert logic.room == 1

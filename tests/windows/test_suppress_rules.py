@@ -286,7 +286,7 @@ def test_S_11_of_an_open_window_it_shows_the_initial_value(build: Any) -> None:
 
 
 def test_S_14_names_of_node_store_and_changelog() -> None:
-    from streamactors.windows.definitions.blueprint import changelog_topic
+    from streamactors.windows.definitions.names import changelog_topic
 
     driver = suppressed(TEN, Suppressed.until_window_closes(BufferConfig.max_records(0)).with_name("finals"))
     with pytest.raises(BufferFull) as full:
@@ -296,19 +296,22 @@ def test_S_14_names_of_node_store_and_changelog() -> None:
 
 
 def test_S_14_without_a_name_node_and_store_take_two_running_numbers() -> None:
+    from streamactors.windows.topology.nodes.table_nodes import TableNode
+
     seen: list[Any] = []
 
     def build(records: Any) -> Any:
         table = records.group_by_key().windowed_by(TEN).count().suppress(CLOSED).map_values(str)
         named = records.group_by_key().windowed_by(TEN).count(name="mine").suppress(CLOSED)
-        seen.extend([table.blueprint, named.blueprint])
+        seen.extend([table, named])
         return table
 
     WindowTestDriver(build)
-    assert seen[0].nodes == ("count-0000000000", "suppress-0000000002", "table-map-values-0000000004")
-    assert seen[0].stores == ("count-store-0000000001", "suppress-store-0000000003")
-    assert seen[1].nodes == ("mine", "suppress-0000000000")
-    assert seen[1].stores == ("mine-store", "suppress-store-0000000001")
+    nodes = [[node.name for node in table.topology.nodes if isinstance(node, TableNode)] for table in seen]
+    assert nodes[0] == ["count-0000000000", "suppress-0000000002", "table-map-values-0000000004"]
+    assert list(seen[0].topology.stores) == ["count-store-0000000001", "suppress-store-0000000003"]
+    assert nodes[1] == ["mine", "suppress-0000000000"]
+    assert list(seen[1].topology.stores) == ["mine-store", "suppress-store-0000000001"]
 
 
 def test_the_example_of_two_minute_windows_with_two_minutes_of_grace() -> None:

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamactors.testing.window_test_driver import RecordStream
-from streamactors.windows import InvalidRecord, Record, RecordContext, RestoreError, TimeWindows, compile
+from streamactors.windows import InvalidRecord, Record, RecordContext, RestoreError, TimeWindows
 from streamactors.windows.stage.head_time import HeadTimeOrder
 from streamactors.windows.stage.partition_tasks import ALONE, PartitionTasks
+from streamactors.windows.topology.chain import Records, tasks_of
 from tests.windows.words import CLOSED, W
 
 TEN = TimeWindows.of_size(10).with_grace(0)
 
 
 def tasks(**options: Any) -> PartitionTasks:
-    table = RecordStream().group_by_key().windowed_by(TEN, idle_after="1s", late=True).count().suppress(CLOSED)
-    return PartitionTasks(compile(table.to_stream().blueprint, changelog=True), **options)
+    table = Records().group_by_key().windowed_by(TEN, idle_after="1s", late=True).count().suppress(CLOSED)
+    return PartitionTasks(tasks_of(table.to_stream(), changelog=True), **options)
 
 
 def row(key: str, timestamp: int, partition: int | None, offset: int = 0) -> Record:

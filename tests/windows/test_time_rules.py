@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamactors.testing.window_test_driver import WindowTestDriver
-from streamactors.windows import (
-    Record,
-    RecordContext,
-    SessionWindows,
-    Suppressed,
-    TaskIdentity,
-    TimeWindows,
-    compile,
-)
+from streamactors.windows import Record, RecordContext, SessionWindows, Suppressed, TaskIdentity, TimeWindows
+from streamactors.windows.topology.chain import Records, tasks_of
 from tests.windows.words import CLOSED, UNBOUNDED, W, finals, limited, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -36,7 +29,8 @@ def test_T_1_stream_time_is_shared_by_all_keys_of_a_task() -> None:
 
 
 def test_T_1_two_partitions_never_share_time() -> None:
-    factory = compile(_blueprint())
+    counts = Records().group_by_key().windowed_by(TEN).count()
+    factory = tasks_of(counts.suppress(CLOSED).to_stream())
     first, second = factory(TaskIdentity("x", 0, 2)), factory(TaskIdentity("x", 1, 2))
     first.process_chunk([Record("a", 1, 5)])
     second.process_chunk([Record("b", 1, 1_000)])
@@ -90,18 +84,6 @@ def test_T_3_a_negative_timestamp_behind_others_does_not_count_as_late() -> None
     driver = finals(TEN)
     pipe_all(driver, [("a", 1, 100), ("a", 1, -100)])
     assert (driver.dropped_negative, driver.dropped_late) == (1, 0)
-
-
-def _blueprint() -> object:
-    seen = []
-
-    def build(records: object) -> object:
-        table = records.group_by_key().windowed_by(TEN).count().suppress(CLOSED)  # type: ignore[attr-defined]
-        seen.append(table.to_stream().blueprint)
-        return table
-
-    WindowTestDriver(build)  # type: ignore[arg-type]
-    return seen[0]
 
 
 def test_the_context_says_nothing_about_time() -> None:

@@ -13,9 +13,9 @@ from streamactors.dsl.typevars import Mat, Out
 
 if TYPE_CHECKING:
     from streamactors.windows.definitions.duration import Duration as EventTime
-    from streamactors.windows.fluent import Grouped as GroupedRecords
-    from streamactors.windows.fluent import Table
     from streamactors.windows.record import Record, WindowedRecord
+    from streamactors.windows.topology.grouped import GroupedStream
+    from streamactors.windows.topology.table import TopologyTable
 
 
 class WindowOps(Ops[Out, Mat]):
@@ -25,7 +25,7 @@ class WindowOps(Ops[Out, Mat]):
 
     def group_by_key(
         self, *, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+    ) -> GroupedStream[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
         """Aggregate Records by their key, in windows or without; records whose key is None are dropped and counted.
 
         The state is in memory. Behind a Kafka source a changelog topic keeps it, too: written in the transaction of the run's
@@ -41,13 +41,13 @@ class WindowOps(Ops[Out, Mat]):
         Cancels when: downstream cancels.
         Supervision: resume and restart drop the row whose function raised; the windows keep their state.
         """
-        from streamactors.dsl.continued import Continued
+        from streamactors.dsl.continued import records_of
 
-        return Continued(self).group_by_key(changelog=changelog, max_task_idle=max_task_idle)
+        return records_of(self).group_by_key(changelog=changelog, max_task_idle=max_task_idle)
 
     def key_by(
         self, fn: Callable[[Out], Any], *, changelog: bool = True
-    ) -> GroupedRecords[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
+    ) -> GroupedStream[Ops[Record, Mat], Ops[WindowedRecord, Mat]]:
         """Aggregate Records by a new key, `fn(record)`; a record whose new key is None is dropped and counted.
 
         Behind a Kafka source the rows pass through a topic, "<group>-<name>-repartition", which is created with as many partitions as
@@ -55,18 +55,18 @@ class WindowOps(Ops[Out, Mat]):
         Fails when: the rows come from several partitions but not from a Kafka source, because a new key could be in several.
         Otherwise as group_by_key.
         """
-        from streamactors.dsl.continued import Continued
+        from streamactors.dsl.continued import keyed_by
 
-        return Continued(self).key_by(fn, changelog=changelog)
+        return keyed_by(self, fn, changelog=changelog)
 
     def to_table(
         self, *, name: str | None = None, changelog: bool = True, max_task_idle: EventTime | None = 0
-    ) -> Table[Ops[Record, Mat]]:
+    ) -> TopologyTable[Ops[Record, Mat]]:
         """Take each Record as the latest value of its key; a value of None deletes. `changelog`, `max_task_idle` as in group_by_key.
 
         Emits when: an update is due.   Backpressures when: downstream does.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
         """
-        from streamactors.dsl.continued import Continued
+        from streamactors.dsl.continued import records_of
 
-        return Continued(self).to_table(name=name, changelog=changelog, max_task_idle=max_task_idle)
+        return records_of(self).to_table(name=name, changelog=changelog, max_task_idle=max_task_idle)

@@ -33,14 +33,16 @@ from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.stages.sinks.values import Ignore
-from streamactors.windows.definitions.blueprint import Intake, Semantics
 from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.windows.definitions.intake import Intake
 from streamactors.windows.definitions.names import checked_group
+from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
-from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 RESULT = "\x00result"
 """The topic of the rows that `source` emits."""
@@ -136,7 +138,7 @@ class KafkaTopics(TopologyTopics):
         names = [topic for topic, source in topology.sources.items() if source.partitioned]
         if not names:
             raise BuildError("Consumer.topics: the topology reads no topic; make a stream or a table first")
-        factory = topology_factory(
+        factory = TaskFactory(
             topology,
             in_memory=False,
             intake=self._intake,
@@ -171,7 +173,7 @@ class KafkaTopics(TopologyTopics):
         names: list[str],
         internal: list[str],
         tables: dict[str, GlobalEntries],
-        factory: TopologyFactory,
+        factory: TaskFactory,
         keys: TopicKeys,
     ) -> Callable[[list[Any]], Control]:
         def begin(values: list[Any]) -> Control:

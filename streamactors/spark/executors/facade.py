@@ -158,11 +158,7 @@ class SparkExecutors:
         CheckpointError, RestoreError, KafkaError."""
         translated_ = translated(chain_of(flat_of(graph.module)))
         windows, plan, topic = translated_.program.windows, translated_.plan, translated_.topic
-        if (
-            topic is None
-            or not plan.keeps_changelog
-            or not (windows is None or windows.factory.blueprint.intake.changelog)
-        ):
+        if topic is None or not plan.keeps_changelog or not (windows is None or windows.factory.intake.changelog):
             raise BuildError(
                 f"{WHO}: only a graph whose results end in a topic can be carried back, with a source that commits, and without windows or with "
                 "windows that have changelogs; this graph would not continue in one process"

@@ -21,7 +21,6 @@ from streamactors.stages.transform.mapping import Filter
 from streamactors.stages.watching.observing import WatchTermination
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.model import Topology
-from streamactors.windows.topology.topics import TopologyFactory
 
 WHO: Final = "SparkExecutors"
 
@@ -92,7 +91,7 @@ def chain_of(flat: Flat, members: frozenset[int] | None = None) -> GraphChain:
         if members is not None and here not in members:
             pass
         elif isinstance(stage, WindowStage):
-            if isinstance(stage.factory, TopologyFactory):
+            if not stage.factory.topology.is_chain:
                 raise _topology(stage.factory.topology)
             if chain.windows is not None:
                 raise BuildError(

@@ -27,12 +27,12 @@ from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import State, States, fresh
 from streamactors.spark.shipping.chain import ChainSegment, Diverted
 from streamactors.windows.errors import OperatorFailed
-from streamactors.windows.operators.task_factory import TaskFactory
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.operators.windowed import late_rows
 from streamactors.windows.record import LateRecord
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.state.store_log import Change, TaskIdentity
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.window_task import WindowTask
 
 Read = Callable[[TopicPartition, int, int], Iterable[list[Any]]]
 """From a partition, a position and an end to the chunks of librdkafka's messages between."""
@@ -176,7 +176,7 @@ class Program:
 
     @property
     def _idle_after_ms(self) -> int | None:
-        return None if self.windows is None else self.windows.factory.blueprint.idle_after_ms
+        return None if self.windows is None else self.windows.factory.idle_after_ms
 
     def _processed(
         self, windows: Windows, task: WindowTask, key: TopicPartition, chunks: Iterable[list[Any]]

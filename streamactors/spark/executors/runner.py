@@ -210,7 +210,7 @@ class GraphRun:
         settings, positions, windows = self.settings, self._start_positions, self._graph.program.windows
         stores = None
         if windows is not None:
-            stores = {"stores": list(windows.factory.blueprint.stores), "application": windows.application}
+            stores = {"stores": list(windows.factory.topology.stores), "application": windows.application}
         checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
         identity = SourceIdentity(positions.label, positions.identity())
         checkpoint.open([identity], settings.schema.spark.simpleString(), stores)
@@ -243,7 +243,7 @@ class GraphRun:
     def _carries(self) -> bool:
         """True for windows that keep changelogs in one process."""
         windows = self._graph.program.windows
-        return windows is not None and windows.factory.blueprint.intake.changelog and self._graph.plan.keeps_changelog
+        return windows is not None and windows.factory.intake.changelog and self._graph.plan.keeps_changelog
 
     def _told_started(self, query: Any) -> None:
         self.query.started(query)
@@ -366,7 +366,7 @@ def plans_of(
         ends=named(positions.ends()) if plan.until_end else None,
         commits=plan.commits is Commits.MARKS,
         windows=windows is not None,
-        idle_after_ms=None if windows is None else windows.factory.blueprint.idle_after_ms,
+        idle_after_ms=None if windows is None else windows.factory.idle_after_ms,
         state_folder=state_folder,
         max_rows=max_rows,
         target_ms=target_ms,

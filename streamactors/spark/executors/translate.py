@@ -21,7 +21,6 @@ from streamactors.spark.executors.program import Program, Side, Windows
 from streamactors.spark.shipping.chain import ChainSegment, Diverted, Link, links_of
 from streamactors.spark.sink.spark_sink import SparkSinkStage
 from streamactors.stages.bases.passing import Identity
-from streamactors.windows.definitions.blueprint import AggregateStep
 from streamactors.windows.stage.stage import WindowStage
 
 
@@ -176,18 +175,13 @@ def checked_sink(node: Node) -> None:
 def _windows(node: Node, plan: ReadPlan) -> Windows:
     stage = node.stage
     assert isinstance(stage, WindowStage)
-    blueprint = stage.factory.blueprint
-    if plan.subscription.several_topics and not plan.until_end and blueprint.intake.max_task_idle_ms != 0:
+    if plan.subscription.several_topics and not plan.until_end and stage.factory.intake.max_task_idle_ms != 0:
         raise BuildError(
             f"{WHO}: '{node.label}' has a max_task_idle, and a batch waits for no topic: a topic is silent for it when the broker has no more "
             'of its records; leave max_task_idle out, or read with until="end"'
         )
-    steps = tuple(
-        replace(step, windowing=replace(step.windowing, late=None)) if isinstance(step, AggregateStep) else step
-        for step in blueprint.steps
-    )  # the sink of late rows stays in this process
     return Windows(
-        replace(stage.factory, blueprint=replace(blueprint, steps=steps), on_task=None),
+        replace(stage.factory, on_task=None),
         node.attributes.decider,
         plan.application or plan.settings.group_id or "",
         0,

@@ -43,6 +43,11 @@ def topic_of(where: str, group: str, name: str, suffix: str) -> str:
     return checked_topic(where, group, f"{name}-{suffix}")
 
 
+def changelog_topic(application: str, store: str) -> str:
+    """Return the name of a store's changelog topic, as in Kafka Streams."""
+    return topic_of(f"the store {store!r}", application, store, "changelog")
+
+
 def checked_topic(where: str, group: str, rest: str) -> str:
     """Return the name of a topic that begins with that of a group. Raises BuildError if it is no name of a topic."""
     topic = f"{checked_group(where, group)}-{rest}"

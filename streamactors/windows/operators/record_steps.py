@@ -1,6 +1,6 @@
-"""The steps on records, before a table and behind it: group_by_key, key_by, map and filter.
+"""The steps on records: as records, map, filter and key_by.
 
-Owner: WindowTask; no state. The first step checks the type of the rows once per chunk, so the steps behind need no check."""
+Owner: WindowTask; no state."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from streamactors.windows.values import IMMUTABLE, snapshot
 _RECORDS: Final = {Record}
 
 
-class GroupByKey(Operator):
-    """Passes records with the key they have. The key of a WindowedRecord is (key, start, end)."""
+class AsRecords(Operator):
+    """Passes Records, and WindowedRecords as Records whose key is (key, start, end). Checks types once per chunk."""
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         if set(map(type, rows)) <= _RECORDS:

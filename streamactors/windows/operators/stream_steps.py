@@ -9,7 +9,7 @@ from typing import Any
 
 from streamactors.windows.errors import InvalidRecord
 from streamactors.windows.operators.operator import Operator
-from streamactors.windows.operators.record_steps import FilterRecords, MapRecords, as_record
+from streamactors.windows.operators.record_steps import FilterRecords, MapRecords
 from streamactors.windows.record import Record
 
 
@@ -65,13 +65,6 @@ class PassOn(Operator):
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
         out.extend(rows)
-
-
-class AsRecords(Operator):
-    """WindowedRecords as Records whose key is (key, start, end)."""
-
-    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
-        out.extend([as_record(self.node, row) for row in rows])
 
 
 def _checked(node: str, result: object) -> Record:

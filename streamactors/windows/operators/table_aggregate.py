@@ -129,17 +129,3 @@ class TableAggregate(TableOperator):
             if entry is None and not self._old_from_init:
                 old = None
             out.append((ident, record.key, None, None, new, old, timestamp, record.context, False))
-
-
-class LatestValue(TableOperator):
-    """The stream as a table: the value that came last, whatever its timestamp; None deletes."""
-
-    def __init__(self, node: str, store: str, env: TaskEnvironment, stores: Stores) -> None:
-        super().__init__(node, store, env, "latest values", stores)
-
-    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
-        for ident, record, timestamp in rows:
-            entry = self._table.get(ident)
-            old = None if entry is None else entry.value
-            self._put(ident, entry, record.key, record.value, timestamp)
-            out.append((ident, record.key, None, None, record.value, old, timestamp, record.context, False))

@@ -32,12 +32,12 @@ from streamactors.engine.island.connection import Connection, RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import NOWHERE, Assigned, Key, Mark, PositionMark
 from streamactors.engine.marks.part_state import PartStand, PartState
-from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import TaskIds
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.stage.turns import Turns
 from streamactors.windows.state.changelogs import Changelog, MarksPass, Provider, StandbyCopy, changelogs_of
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.window_task import WindowTask
 
 
 class KeptStage(RunningStage, Protocol):

@@ -12,11 +12,11 @@ from itertools import groupby
 from typing import Any
 
 from streamactors.windows.errors import InvalidRecord
-from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import ALONE, TaskIds, partition_of, sub_topology_of
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.store_log import Change, TaskIdentity
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.window_task import WindowTask
 
 
 class PartitionTasks:
@@ -129,7 +129,7 @@ class PartitionTasks:
         return TaskIdentity(self._application, max(partition_of(task), 0), self._partitions)
 
     def _check_keys(self, partition: Any) -> None:
-        if self._factory.blueprint.changes_keys and self._tasks.keys() - {partition}:
+        if self._factory.topology.changes_keys and self._tasks.keys() - {partition}:
             raise InvalidRecord(
                 f"key_by on a stream of several partitions ({sorted({*self._tasks, partition})}): rows of one new key lie "
                 "in different partitions and would not be counted together; write the stream to a topic by its new key, "

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamactors.engine.logic import Logic
-from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.stage.keeper import Keeper
 from streamactors.windows.stage.partition_tasks import PartitionTasks
 from streamactors.windows.state.changelogs import StandbyCopy
 from streamactors.windows.state.serdes import Serdes
+from streamactors.windows.topology.task_factory import TaskFactory
 
 
 class ReadableLogic(Logic):

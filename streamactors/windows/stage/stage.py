@@ -12,8 +12,8 @@ from typing import Any, Final
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT_MEMORY, Needs
 from streamactors.engine.stage import FLOW, GraphStage, Shape, Stage
-from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.stage.window_logic import WindowLogic
+from streamactors.windows.topology.task_factory import TaskFactory
 
 WITH_LATE: Final = Shape(("in",), ("out", "late"))
 
@@ -23,7 +23,7 @@ def _keeps_changelog(source: GraphStage) -> bool:
 
 
 class WindowStage(Stage[Any, Any]):
-    """Group, window, aggregate and suppress Records as a blueprint says. With `keep_late` the second outlet gives the
+    """Group, window, aggregate and suppress Records as a topology says. With `keep_late` the second outlet gives the
     rows that closed windows refused (LateRecord).
 
     Emits when: an update or a window's result is due and downstream asks.   Backpressures when: an outlet does.
@@ -39,7 +39,7 @@ class WindowStage(Stage[Any, Any]):
     def __init__(self, factory: TaskFactory) -> None:
         self.factory = factory
         self.shape = WITH_LATE if factory.keep_late else FLOW
-        if factory.blueprint.intake.changelog:
+        if factory.intake.changelog:
             self.marks_own_results = True
             self.restores_state = True
             self.needs = Needs("windows with a changelog", exact=True, if_from=_keeps_changelog)

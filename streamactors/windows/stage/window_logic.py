@@ -37,7 +37,6 @@ from streamactors.log_limit import log_limited
 from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import LIVE_TASKS
-from streamactors.windows.operators.task_factory import TaskFactory
 from streamactors.windows.operators.task_ids import TaskIds
 from streamactors.windows.stage.inputs import Inputs
 from streamactors.windows.stage.keeper import Keeper
@@ -47,6 +46,7 @@ from streamactors.windows.stage.store_reads import StageReads, stores_of
 from streamactors.windows.stage.timers import StageTimers
 from streamactors.windows.stage.turns import Turns
 from streamactors.windows.state.changelogs import changelogs_of
+from streamactors.windows.topology.task_factory import TaskFactory
 
 log: Final = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class WindowLogic(ReadableLogic):
 
     def __init__(self, factory: TaskFactory) -> None:
         self.factory = factory
-        self.intake = factory.blueprint.intake
+        self.intake = factory.intake
         self._keeper: Keeper | None = None
         self._rows_together = factory.rows_together
         self._results = MarkedQueue()
@@ -71,7 +71,7 @@ class WindowLogic(ReadableLogic):
         self.ids = TaskIds(factory.sub_topologies)
         self.inputs = Inputs(self.ids)
         self.turns = Turns(self, self.intake.max_task_idle_ms, self.ids)
-        self._stage_timers = StageTimers(self, factory.blueprint.idle_after_ms)
+        self._stage_timers = StageTimers(self, factory.idle_after_ms)
         self._started = False
 
     def bind(self) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from streamactors.engine.island.connection import RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart
 from streamactors.engine.marks.marks import Key, Position, PositionMark
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.store_log import Change, TaskIdentity
+
+if TYPE_CHECKING:
+    from streamactors.windows.topology.window_task import WindowTask
 
 
 class Tasks(Protocol):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from streamactors.windows.operators.aggregate import Accepted
 from streamactors.windows.operators.operator import Found, Ident, TaskEnvironment
 from streamactors.windows.operators.table_aggregate import TableEntry
 from streamactors.windows.operators.windowed.late_rows import refuse_row
@@ -62,6 +63,10 @@ class ExpiringTable(TableSource):
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
+        for ident, record, timestamp in rows:
+            self._take_one(ident, record, timestamp, out)
+
     def _take_one(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
         expires = timestamp + self._ttl
         if expires <= self._time.stream_ms and record.value is not None:
@@ -69,7 +74,7 @@ class ExpiringTable(TableSource):
             return
         before, gone = self._table.get(ident), self._gone
         item_by = None if before is None else before.timestamp + self._ttl
-        super()._take_one(ident, record, timestamp, out)
+        super()._take(iter(((ident, record, timestamp),)), out)
         if record.value is None:
             if item_by is not None and gone is not None:
                 gone[ident] = item_by

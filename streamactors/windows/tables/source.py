@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from streamactors.clock import SECONDS_FROM, SECONDS_TO
 from streamactors.windows.operators.aggregate import Accepted
-from streamactors.windows.operators.operator import Ident, TaskEnvironment
+from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.operators.table_aggregate import TableOperator
 from streamactors.windows.record import Record
 from streamactors.windows.state.stores import Stores
@@ -35,24 +35,21 @@ class TableSource(TableOperator):
                 if SECONDS_FROM <= record.timestamp < SECONDS_TO:
                     self._look_at_time(record)
                 try:
-                    self._take_one(ident, record, record.timestamp, out)
+                    self._take(iter(((ident, record, record.timestamp),)), out)
                 except Exception as error:  # noqa: BLE001 - a key that has no bytes
                     self._failed(error, record)
                 return
         super().process(rows, out)
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
+        table, put, sends_old = self._table, self._put, self._sends_old
         for ident, record, timestamp in rows:
-            self._take_one(ident, record, timestamp, out)
-
-    def _take_one(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
-        entry = self._table.get(ident)
-        value = record.value
-        if entry is None and value is None and not self.forwards_unknown:
-            return
-        old = entry.value if self._sends_old and entry is not None else None
-        self._put(ident, entry, record.key, value, timestamp)
-        out.append((ident, record.key, None, None, value, old, timestamp, record.context, False))
+            entry, value = table.get(ident), record.value
+            if entry is None and value is None and not self.forwards_unknown:
+                continue
+            old = entry.value if sends_old and entry is not None else None
+            put(ident, entry, record.key, value, timestamp)
+            out.append((ident, record.key, None, None, value, old, timestamp, record.context, False))
 
 
 class ExistingDeletions(TableSource):
@@ -68,5 +65,6 @@ class UnstoredTableSource(TableSource):
         super().__init__(node, "", env, stores, sends_old=False)
         self.store = None
 
-    def _take_one(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
-        out.append((ident, record.key, None, None, record.value, None, timestamp, record.context, False))
+    def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
+        for ident, record, timestamp in rows:
+            out.append((ident, record.key, None, None, record.value, None, timestamp, record.context, False))

@@ -15,8 +15,6 @@ from streamactors.windows.record import Record, WindowedRecord
 from streamactors.windows.topology.queues import InternalQueues
 from streamactors.windows.values import own_row
 
-_RECORDS: Final = {Record}
-
 
 class Output(NamedTuple):
     """A row that leaves the topology."""
@@ -45,9 +43,12 @@ class TaskEntrance(Operator):
 
     `time`: the stream time of the processors behind it, which each row moves; None if there are none."""
 
-    def __init__(self, node: str, env: TaskEnvironment, checks_types: bool, time: TaskTime | None = None) -> None:
+    def __init__(
+        self, node: str, env: TaskEnvironment, takes: frozenset[type] | None, time: TaskTime | None = None
+    ) -> None:
+        """`takes`: the types of rows; other rows become Records, or are refused. None: there are no others."""
         super().__init__(node, env)
-        self._checks_types = checks_types
+        self._takes = takes
         self.time = time
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
@@ -58,7 +59,7 @@ class TaskEntrance(Operator):
                     self._advance(row.timestamp)
                 out.append(row)
                 return
-        if self._checks_types and not set(map(type, rows)) <= _RECORDS:
+        if self._takes is not None and not self._takes.issuperset(map(type, rows)):
             rows = [as_record(self.node, row) for row in rows]
         env = self.env
         times = [row.timestamp for row in rows]
@@ -97,6 +98,17 @@ class Exit(Operator):
             leaving.append(new_output((topic, row)))
         if self._comes_back and outbox.queues is not None:
             outbox.queues.add(topic, rows)
+
+
+class Results(Operator):
+    """The last operator of a chain: its rows are what the task gives."""
+
+    def __init__(self, node: str, env: TaskEnvironment, outbox: Outbox) -> None:
+        super().__init__(node, env)
+        self._outbox = outbox
+
+    def process(self, rows: Sequence[Any], out: list[Any]) -> None:
+        self._outbox.rows.extend(rows)
 
 
 class ToInternalTopic(Operator):

@@ -7,17 +7,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.blueprint import Semantics
+from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.names import checked_name
+from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.operators.buffered import Buffered
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.operators.stream_steps import PassOn
 from streamactors.windows.processors.task_time import TaskTime
+from streamactors.windows.record import Record, WindowedRecord
 from streamactors.windows.state.store_log import Stateful
 from streamactors.windows.state.stores import Stores
 from streamactors.windows.topology.edges import Outbox, TaskEntrance
+
+ANY_TOPIC: Final = ""
+"""Stands for the topic of a chain's input: its rows may have any topic, or none."""
 
 
 class Node(ABC):
@@ -59,6 +65,10 @@ class Node(ABC):
     def operator(self, build: Build) -> Operator:
         """Return the operator of this node for the task that `build` makes."""
 
+    def carrier(self, build: Build) -> Node:
+        """Return the node whose operator does the work of this one: a node above, or this one."""
+        return self
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
@@ -91,11 +101,20 @@ class SourceNode(Node):
 
     def operator(self, build: Build) -> Operator:
         time = build.time_of(self) if build.keeps_time else None
-        return TaskEntrance(self.name, build.env, checks_types=not self.internal, time=time)
+        if self.topic != ANY_TOPIC:
+            return TaskEntrance(self.name, build.env, None if self.internal else frozenset({Record}), time)
+        if time is None:  # the steps after it check the rows
+            return PassOn(self.name, build.env)
+        return TaskEntrance(self.name, build.env, frozenset({Record, WindowedRecord}), time)
 
 
 class Topology:
-    """The nodes of one topology. `semantics`: that of the steps that are not given one."""
+    """The nodes of one topology. `semantics`: that of the steps that are not given one.
+
+    `is_chain`: it has one input, and equal keys lie together (chain.py). `is_open`: steps add nodes to it, not to a copy (steps.py)."""
+
+    is_chain: bool = False
+    is_open: bool = True
 
     def __init__(self, semantics: Semantics = "strict") -> None:
         self.semantics: Semantics = semantics_of("semantics", semantics)
@@ -108,6 +127,8 @@ class Topology:
         """Begins the names of the repartition topics."""
         self.late: Any = None
         """The sink given as `late=`, or None."""
+        self.idle_after_ms: int | None = None
+        """Silence after which the wall clock moves stream time; None: it never does."""
         self._names: set[str] = set()
         self._numbers = 0
 
@@ -140,6 +161,30 @@ class Topology:
             raise BuildError(f"{kind}: the name {name!r} is used by another step; names must differ")
         self._names.add(name)
         return name
+
+    def stored(self, name: str | None, kind: str) -> tuple[str, str]:
+        """Return names for a node and its store."""
+        node = self.named(name, kind)
+        return node, f"{node}-store" if kind == "suppress" else node
+
+    def ended(self, stream: Any) -> Any:
+        """Return what a user continues with behind a stream of results: the stream."""
+        return stream
+
+    @property
+    def changes_keys(self) -> bool:
+        """Whether rows meet by a key that did not choose their partition, without a topic in between."""
+        return False
+
+    def idle_after(self, span: Duration | None) -> None:
+        """Advance stream time with the wall clock once the input has been silent for so long (ms, a timedelta or a text)."""
+        if span is not None:
+            ms = to_ms(span, "idle_after", minimum=1)
+            if self.idle_after_ms not in (None, ms):
+                raise BuildError(
+                    f"idle_after is {self.idle_after_ms} ms already, now {ms} ms: an input has one idle timeout"
+                )
+            self.idle_after_ms = ms
 
     def late_to(self, sink: Any) -> None:
         """Send the late rows of all steps to one sink. Raises BuildError if another sink was given."""
@@ -181,7 +226,6 @@ class Build:
         self.detailed = detailed
         self.stateful: list[Stateful] = []
         self.buffers: list[Callable[[], Buffered]] = []
-        self.partition = partition
         self.times: list[TaskTime] = []
         self.now_ms = now_ms
         self.start_coroutine = start_coroutine
@@ -191,6 +235,7 @@ class Build:
 
     def of(self, node: Node) -> Operator:
         """Return the operator of a node."""
+        node = node.carrier(self)
         operator = self._operators.get(node)
         if operator is None:
             operator = self._operators[node] = node.operator(self)

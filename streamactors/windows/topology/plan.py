@@ -43,17 +43,19 @@ class Step:
 
 
 class Way(NamedTuple):
-    """How the rows of a topic enter a task. `alone`: each row goes alone. `time`: calls what is due behind each row, if the task has schedules or timers."""
+    """How the rows of a topic enter a task. `alone`: each row goes alone. `time`: calls what is due behind each row, if the task has schedules or timers.
+    `after`: the step behind an entrance that would only check the row."""
 
     step: Step
     alone: bool
     time: TaskTime | None
+    after: Step | None
 
     def enter(self, row: Any) -> None:
         """Pass one row through the task."""
-        step, _, time = self
-        if time is None and step.only is not None and type(row) is Record and row.timestamp >= 0:
-            run(step.only, [row])  # what the entrance would do with it
+        step, _, time, after = self
+        if after is not None and type(row) is Record and row.timestamp >= 0:
+            run(after, [row])  # what the entrance would do with it
             return
         run(step, [row])
         if time is not None:
@@ -67,9 +69,13 @@ class Plan:
 
     def __init__(self, build: Build) -> None:
         topology = build.topology
-        self.steps = {node: Step(build.of(node)) for node in topology.nodes}
+        self.steps = {node: Step(build.of(node)) for node in topology.nodes if node.carrier(build) is node}
         for node, step in self.steps.items():
-            step.targets = [self._behind_merges(child) for child in node.children]
+            children = node.children
+            while len(children) == 1 and children[0].carrier(build) is node:
+                [carried] = children
+                children = carried.children
+            step.targets = [self._behind_merges(child) for child in children]
             if len(step.targets) == 1 and not step.waits:
                 [step.only] = step.targets
             if isinstance(step.operator, ProcessorOperator):
@@ -85,9 +91,12 @@ class Plan:
             alone, crossed = _goes_alone(source, in_memory, build.keeps_time)
             for node in crossed:
                 self.steps[node].whole = False
-            first = self.steps[source]
-            time = first.operator.time if type(first.operator) is TaskEntrance else None
-            self.entrances[topic] = Way(first, alone, time)
+            first = self._behind_merges(source)
+            time, after = None, None
+            if isinstance(first.operator, TaskEntrance):
+                time = first.operator.time
+                after = first.only if time is None else None
+            self.entrances[topic] = Way(first, alone, time, after)
         self.first_lookups: list[tuple[str, LookupJoin]] = []
         for topic, source in topology.sources.items():
             for child in source.children:

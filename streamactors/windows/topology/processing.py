@@ -8,21 +8,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.definitions.duration import Duration
+from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.processors.definitions import Processor, keyed_definition, processor_definition
 from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.record import Record
-from streamactors.windows.topology.model import Node, Topology
+from streamactors.windows.topology.model import Node
 from streamactors.windows.topology.nodes.processor_nodes import ProcessorNode
+from streamactors.windows.topology.steps import Part, step
 
 S = TypeVar("S", bound="ProcessSteps[Any]")
 
 
-class ProcessSteps(ABC, Generic[S]):
+class ProcessSteps(Part, ABC, Generic[S]):
     """Processors and functions with a state for each key. S: the stream of their results."""
 
-    topology: Topology
     node: Node
     key_changed: bool
 
@@ -63,6 +63,7 @@ class ProcessSteps(ABC, Generic[S]):
         """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned behind it."""
         return self._process("process_values", make, stores, name, semantics, keeps_key=True)
 
+    @step
     def keyed(
         self,
         fn: Callable[[Any, Record], tuple[Any, Iterable[Any]]],
@@ -82,6 +83,7 @@ class ProcessSteps(ABC, Generic[S]):
         node = self.topology.add(ProcessorNode(definition, self.topology), stream.node)
         return self._results_of(node, key_changed=True)
 
+    @step
     def _process(
         self,
         where: str,

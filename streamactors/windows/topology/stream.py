@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.blueprint import Semantics
 from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.join_windows import JoinWindows
+from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.record import Record
 from streamactors.windows.topology.joining import (
     RUNS,
@@ -32,6 +32,7 @@ from streamactors.windows.topology.nodes.join_nodes import StreamTableNode
 from streamactors.windows.topology.nodes.record_nodes import AsRecordsNode, MergeNode, RecordNode, SinkNode
 from streamactors.windows.topology.nodes.table_nodes import table_source
 from streamactors.windows.topology.processing import ProcessSteps
+from streamactors.windows.topology.steps import step
 
 if TYPE_CHECKING:
     from streamactors.windows.topology.grouped import GroupedStream
@@ -102,6 +103,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         """The same records, after `fn(record)` has seen each."""
         return self._records("peek", fn, name)
 
+    @step
     def merge(self, *others: TopologyStream, name: str | None = None) -> TopologyStream:
         """The records of this stream and of `others`, in the order in which the task processes them; nothing is dropped."""
         streams = [self, *others]
@@ -114,6 +116,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         changed = any(stream.key_changed for stream in streams)
         return TopologyStream(self.topology, node, key_changed=changed, windowed=any(s._windowed for s in streams))
 
+    @step
     def repartition(self, *, name: str | None = None) -> TopologyStream:
         """The same records by way of a topic, so that rows of equal keys are in one task.
 
@@ -122,6 +125,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
 
     # ── with state ────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @step
     def group_by_key(self) -> GroupedStream:
         """Aggregate records by the key they have. Records whose key is None are dropped and counted."""
         from streamactors.windows.topology.grouped import GroupedStream
@@ -136,6 +140,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         """As `group_by`."""
         return self.group_by(fn, name=name)
 
+    @step
     def to_table(self, *, name: str | None = None, history: Duration | None = None) -> TopologyTable:
         """The latest value of each key; None deletes. Records whose key is None are dropped and counted.
 
@@ -146,6 +151,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         stream = self._as_records().ready_for(node.name, needs_key=True)
         return TopologyTable(self.topology, self.topology.add(node, stream.node))
 
+    @step
     def join_table(
         self,
         table: TopologyTable,
@@ -193,6 +199,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         join = StreamTableNode(node_name, table.node, fn, left=left, grace_ms=grace_ms, kafka=kafka)
         return TopologyStream(topology, topology.add(join, stream.node))
 
+    @step
     def join_asof(
         self,
         other: TopologyStream,
@@ -217,6 +224,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         table = other.to_table(name=None if name is None else f"{name}-history", history=history)
         return self.join_table(table, fn, how=how, grace=grace, late=late, name=name)
 
+    @step
     def join_global(
         self,
         table: GlobalTable,
@@ -243,6 +251,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         node = self.topology.add(StreamTableNode(name, table.node, fn, left=left, key=key), stream.node)
         return TopologyStream(self.topology, node, key_changed=self.key_changed)
 
+    @step
     def join_lookup(
         self,
         fn: Callable[[Any], Any],
@@ -274,6 +283,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
             keep_rows_without_key(topology, stream.node)
         return TopologyStream(topology, topology.add(node, stream.node), key_changed=self.key_changed)
 
+    @step
     def join(
         self,
         other: TopologyStream,
@@ -316,6 +326,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
 
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @step
     def to(self, topic: str, *, key: Any = None, value: Any = None) -> None:
         """Write the records to a topic. `key`, `value`: a Serde or its name, as for Transactional.sink."""
         if not isinstance(topic, str) or not topic:
@@ -332,8 +343,10 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ready_for(self, base: str, *, needs_key: bool) -> TopologyStream:
-        """Return the stream with equal keys in one partition. If its key may have changed, it goes through the topic `<base>-repartition`."""
-        return self.with_equal_keys_together(base, needs_key=needs_key) if self.key_changed else self
+        """Return the stream with equal keys in one partition. If its key may have changed, it goes through the topic `<base>-repartition`, but not
+        in a chain."""
+        moves = self.key_changed and not self.topology.is_chain
+        return self.with_equal_keys_together(base, needs_key=needs_key) if moves else self
 
     def ready_for_join(self, base: str, name: str | None, *, needs_key: bool) -> TopologyStream:
         """As `ready_for`; joins without a name share one topic, which keeps rows without key if one of them needs those."""
@@ -352,6 +365,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
             topology, round_trip(topology, f"{base}-repartition", node, needs_key=needs_key, counted=counted)
         )
 
+    @step
     def _records(
         self, kind: str, fn: Callable[[Any], Any], name: str | None, *, changes_key: bool = False
     ) -> TopologyStream:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from streamactors.engine.ways_out import WaysOut
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.blueprint import Semantics
+from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.suppressed import Suppressed
+from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.definitions.windows import UnlimitedWindows
 from streamactors.windows.topology.joining import (
     RUNS,
@@ -22,10 +23,17 @@ from streamactors.windows.topology.model import Topology
 from streamactors.windows.topology.nodes.aggregate_nodes import AggregateNode
 from streamactors.windows.topology.nodes.group_nodes import RegroupNode
 from streamactors.windows.topology.nodes.table_nodes import SuppressNode, TableNode, ToStreamNode, ViewNode
+from streamactors.windows.topology.steps import Part, step
 from streamactors.windows.topology.stream import TopologyStream
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from streamactors.windows.topology.grouped import GroupedTable
+
+    R = TypeVarWithDefault("R", default=TopologyStream)
+else:
+    R = TypeVar("R")
 
 
 class GlobalTable:
@@ -38,12 +46,13 @@ class GlobalTable:
         self.node = node
 
 
-class TopologyTable(WaysOut):
-    """A table in a topology: its entries, and the updates that change them."""
+class TopologyTable(Part, WaysOut, Generic[R]):
+    """A table in a topology: its entries, and the updates that change them. R: the stream of its updates."""
 
     _ways_out = dict.fromkeys(
         RUNS,
-        'a topology runs as a whole: topics.source(table).run_with(sink), or table.to("topic") and topics.graph().run() over Kafka',
+        "a table is no stream; .to_stream() gives its updates: table.to_stream().run_with(sink). A topology runs as a whole: "
+        'topics.source(table).run_with(sink), or table.to("topic") and topics.graph().run() over Kafka',
     ) | {
         "left_join": 'join(table, fn, how="left")',
         "outer_join": 'join(table, fn, how="outer")',
@@ -62,22 +71,24 @@ class TopologyTable(WaysOut):
         self.topology = topology
         self.node = node
 
-    def filter(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable:
-        """Keep the entries for which `predicate(value)` is true; other entries are deleted downstream.
+    def filter(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable[R]:
+        """Keep the entries for which `predicate(value)` is true; an entry that does not match is deleted downstream by a tombstone.
 
-        `predicate` never sees None. `name`: keep the result in a store of that name."""
+        `predicate` never sees None. `name`: keep the result in a store of that name; in a chain it names the step."""
         return self._view("filter", predicate, name)
 
-    def filter_not(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable:
+    def filter_not(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable[R]:
         """Keep the entries for which `predicate(value)` is false; otherwise as filter."""
         return self._view("filter-not", predicate, name)
 
-    def map_values(self, fn: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable:
-        """`fn(value)` of each entry; None deletes the entry. `name`: keep the result in a store of that name."""
+    def map_values(self, fn: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable[R]:
+        """`fn(value)` of each entry; keys, windows and timestamps stay. None deletes the entry. `name` as in filter."""
         return self._view("map-values", fn, name)
 
-    def suppress(self, suppressed: Suppressed) -> TopologyTable:
-        """Hold back updates until the windows of all tables above close, or for a limit of stream time.
+    @step
+    def suppress(self, suppressed: Suppressed, *, idle_after: Duration | None = None) -> TopologyTable[R]:
+        """Hold back updates until the windows of all tables above close, or for a limit of stream time. `idle_after` (ms, a timedelta or a text)
+        as in windowed_by.
 
         Stream time is that of the updates. Raises BuildError for until_window_closes where a way up has no windows, and for
         a versioned table."""
@@ -94,32 +105,44 @@ class TopologyTable(WaysOut):
                 "suppress: until_window_closes needs windows in every branch above, and one has none; "
                 "put windowed_by(…) in front of each aggregation, or use until_time_limit(…)"
             )
-        name = self.topology.named(suppressed.name, "suppress")
-        node = SuppressNode(name, f"{name}-store", suppressed, self.node, closing or [])
+        self.topology.idle_after(idle_after)
+        name, store = self.topology.stored(suppressed.name, "suppress")
+        node = SuppressNode(name, store, suppressed, self.node, closing or [])
         return TopologyTable(self.topology, self.topology.add(node, self.node))
 
-    def emit_on_window_close(self) -> TopologyTable:
-        """Emit final results only, from the store of the aggregation. Must stand directly behind the aggregation."""
+    @step
+    def emit_on_window_close(self, *, idle_after: Duration | None = None) -> TopologyTable[R]:
+        """Emit final results only, from the store of the aggregation, without a buffer. Must stand directly behind the aggregation. `idle_after`
+        (ms, a timedelta or a text) as in windowed_by."""
         node = self.node
-        if not isinstance(node, AggregateNode) or node.windowing.windows is None or node.children:
+        if (
+            not isinstance(node, AggregateNode)
+            or node.windowing.windows is None
+            or node.children
+            or node.emits_on_close
+        ):
             raise BuildError(
                 "emit_on_window_close reads the store of a windowed aggregation: put it directly behind count, reduce or "
                 "aggregate, before any other step"
             )
         if isinstance(node.windowing.windows, UnlimitedWindows):
-            raise BuildError("emit_on_window_close: an unlimited window never closes; use time or sliding windows")
+            raise BuildError(
+                "emit_on_window_close: an unlimited window never closes; use time, session or sliding windows"
+            )
+        self.topology.idle_after(idle_after)
         node.emits_on_close = True
         return self
 
+    @step
     def join(
         self,
-        other: TopologyTable,
+        other: TopologyTable[R],
         fn: Callable[[Any, Any], Any],
         *,
         how: Literal["inner", "left", "outer"] = "inner",
         semantics: Semantics | None = None,
         name: str | None = None,
-    ) -> TopologyTable:
+    ) -> TopologyTable[R]:
         """The table of `fn(value, other's value)` by key; left and outer: with None where the other (a) side has no entry.
 
         The time of a result is the later one of both entries. `name`: keep the result in a store of that name.
@@ -140,16 +163,17 @@ class TopologyTable(WaysOut):
             topology, join_tables(topology, node_name, name, self.node, other.node, fn, how, kafka=kafka)
         )
 
+    @step
     def join_foreign_key(
         self,
-        other: TopologyTable,
+        other: TopologyTable[R],
         foreign_key: Callable[[Any, Any], Any],
         fn: Callable[[Any, Any], Any],
         *,
         how: Literal["inner", "left"] = "inner",
         semantics: Semantics | None = None,
         name: str | None = None,
-    ) -> TopologyTable:
+    ) -> TopologyTable[R]:
         """The table of `fn(value, other's value)`, where `foreign_key(key, value)` names the entry of the other table.
 
         The key stays that of this table. A changed entry of the other table changes the results of all entries that name it.
@@ -165,7 +189,8 @@ class TopologyTable(WaysOut):
         node = join_by_foreign_key(topology, base, name, self.node, other.node, foreign_key, fn, how, kafka=kafka)
         return TopologyTable(topology, node)
 
-    def group_by(self, fn: Callable[[Any, Any], tuple[Any, Any]], *, name: str | None = None) -> GroupedTable:
+    @step
+    def group_by(self, fn: Callable[[Any, Any], tuple[Any, Any]], *, name: str | None = None) -> GroupedTable[R]:
         """Aggregate the entries by another key: `fn(key, value)` returns (new key, new value). A None of the two leaves it out."""
         from streamactors.windows.topology.grouped import GroupedTable
 
@@ -173,19 +198,27 @@ class TopologyTable(WaysOut):
         node = RegroupNode(self.topology.named(name, "group-table"), fn, self.node)
         return GroupedTable(self.topology, self.topology.add(node, self.node))
 
-    def to_stream(self, *, name: str | None = None) -> TopologyStream:
+    @step
+    def to_stream(self, *, name: str | None = None) -> R:
         """Every update as a record; the value None is a deletion. The results of windows are WindowedRecords."""
+        results: R = self.topology.ended(self._updates(name))
+        return results
+
+    def _updates(self, name: str | None = None) -> TopologyStream:
         node = ToStreamNode(self.topology.named(name, "to-stream"), self.node)
         windowed = self.node.windowing.windows is not None
         return TopologyStream(self.topology, self.topology.add(node, self.node), windowed=windowed)
 
     def to(self, topic: str, *, key: Any = None, value: Any = None) -> None:
         """Write every update to a topic; as `to_stream().to(…)`."""
-        self.to_stream().to(topic, key=key, value=value)
+        self._updates().to(topic, key=key, value=value)
 
-    def _view(self, kind: str, fn: Callable[[Any], Any], name: str | None) -> TopologyTable:
+    @step
+    def _view(self, kind: str, fn: Callable[[Any], Any], name: str | None) -> TopologyTable[R]:
         callable_or_error(kind.replace("-", "_"), fn)
-        node = ViewNode(self.topology.named(name, f"table-{kind}"), kind, fn, self.node, name)
+        topology = self.topology
+        store = None if topology.is_chain else name
+        node = ViewNode(topology.named(name, f"table-{kind}"), kind, fn, self.node, store)
         return TopologyTable(self.topology, self.topology.add(node, self.node))
 
 

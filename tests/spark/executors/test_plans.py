@@ -36,7 +36,7 @@ def test_a_plan_without_windows_has_no_times_and_no_state() -> None:
 
 @pytest.mark.parametrize("idle_after_ms", [None, 30_000])
 def test_a_plan_with_windows_knows_when_a_partition_is_silent(idle_after_ms: int | None) -> None:
-    windows = SimpleNamespace(factory=SimpleNamespace(blueprint=SimpleNamespace(idle_after_ms=idle_after_ms)))
+    windows = SimpleNamespace(factory=SimpleNamespace(idle_after_ms=idle_after_ms))
     found = plans(Subscriptions.topics("a", "b"), windows=windows, state_folder="ck/state")
     assert (found.windows, found.idle_after_ms, found.state_folder) == (True, idle_after_ms, "ck/state")
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (
     BufferConfig,
     Record,
@@ -20,19 +19,19 @@ from streamactors.windows import (
     SessionWindows,
     SlidingWindows,
     Suppressed,
-    TaskFactory,
     TaskIdentity,
     TimeWindows,
-    WindowTask,
-    compile,
 )
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.window_task import WindowTask
 
 CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
 TUMBLING = TimeWindows.of_size(10).with_grace(5)
-GRAPHS: dict[str, Callable[[RecordStream], Any]] = {
+GRAPHS: dict[str, Callable[[Records], Any]] = {
     "finals": lambda s: s.group_by_key().windowed_by(TUMBLING).count().suppress(CLOSED),
     "hopping": lambda s: s.group_by_key().windowed_by(TUMBLING.advance_by(4)).reduce(lambda a, b: a + b),
     "table": lambda s: s.to_table(),
@@ -53,7 +52,7 @@ def memory() -> Memory:
 
 
 def factory_of(graph: str) -> TaskFactory:
-    return compile(GRAPHS[graph](RecordStream()).to_stream().blueprint, changelog=True)
+    return tasks_of(GRAPHS[graph](Records()).to_stream(), changelog=True)
 
 
 class OnDisk:
@@ -154,7 +153,7 @@ def test_a_disk_of_another_computation_is_refused(tmp_path: Path, memory: Memory
     on_disk.task.process_chunk([Record("a", 1, 5)])
     on_disk.cut()
     on_disk.disk.close()
-    other = compile(RecordStream().group_by_key().count(name="aggregate-store").to_stream().blueprint, changelog=True)
+    other = tasks_of(Records().group_by_key().count(name="aggregate-store").to_stream(), changelog=True)
     disk = TaskDisk(Rocks(tmp_path, memory), other().stores)
     other.restored(IDENTITY, (), DiskStores(disk, lambda: TINY))  # another store: nothing of it is there yet
     disk.close()
@@ -168,14 +167,16 @@ def test_a_disk_of_another_computation_is_refused(tmp_path: Path, memory: Memory
 def test_rows_of_many_keys_between_two_cuts_leave_few_objects_in_memory(
     graph: str, tmp_path: Path, memory: Memory
 ) -> None:
-    on_disk = OnDisk(factory_of(graph), tmp_path, memory)
+    factory = factory_of(graph)
+    on_disk = OnDisk(factory, tmp_path, memory)
+    table = on_disk.task.operator(factory.topology.first_state)  # type: ignore[attr-defined]
     stores = on_disk.task.disk
     assert stores is not None
     on_disk.task.process_chunk([Record(f"k{n}", 1, 0, RecordContext("t", 0, n)) for n in range(500)])
     on_disk.cut()
     most = 0
     for n in range(500):
-        on_disk.task.read(f"k{n}", 0, 6)
+        table.read(f"k{n}", 0, 6)
         on_disk.task.process_chunk([])
         most = max(most, *stores.in_memory.values())
     assert most < 200

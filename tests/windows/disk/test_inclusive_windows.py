@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.testing.window_test_driver import RecordStream
 from streamactors.windows import (
     BufferConfig,
     Record,
@@ -19,13 +18,13 @@ from streamactors.windows import (
     SessionWindows,
     SlidingWindows,
     Suppressed,
-    TaskFactory,
     TaskIdentity,
-    compile,
 )
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
+from streamactors.windows.topology.chain import Records, tasks_of
+from streamactors.windows.topology.task_factory import TaskFactory
 
 IDENTITY = TaskIdentity("inclusive", 0, 1)
 LIMIT = 64
@@ -55,7 +54,7 @@ def add(aggregate: str, value: int) -> str | None:
 def factory_of(case: dict[str, Any], *, changelog: bool) -> TaskFactory:
     kinds: dict[str, Any] = {"sessions": SessionWindows.with_gap, "sliding": SlidingWindows.of_difference}
     windows = kinds[case["windows"]](case["length"]).with_grace(case["grace"])
-    windowed = RecordStream().group_by_key().windowed_by(windows, semantics=case["semantics"])
+    windowed = Records().group_by_key().windowed_by(windows, semantics=case["semantics"])
     if not case["deletes"]:
         table = windowed.count(name="w")
     elif case["windows"] == "sessions":
@@ -66,7 +65,7 @@ def factory_of(case: dict[str, Any], *, changelog: bool) -> TaskFactory:
         table = table.suppress(CLOSED.with_name("s"))
     elif case["emits"] == "on close":
         table = table.emit_on_window_close()
-    return compile(table.to_stream().blueprint, changelog=changelog)
+    return tasks_of(table.to_stream(), changelog=changelog)
 
 
 def compare(case: dict[str, Any], path: Path, memory: Memory) -> None:

@@ -24,7 +24,8 @@ from streamactors.windows import (
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 IDENTITY = TaskIdentity("bound", 0, 1)
 LIMIT = 64  # the smallest number of objects that a store keeps
@@ -127,7 +128,7 @@ def test_memory_stays_within_the_bound_and_the_results_are_those_without_one(
     build, bounded = BUILDS[name]
     topics = TopologyTopics()
     build(topics).to("out")
-    factory = topology_factory(topics.topology, changelog=True)
+    factory = TaskFactory(topics.topology, changelog=True)
     path = tmp_path_factory.mktemp("bound")
 
     def opened() -> tuple[TaskDisk, DiskStores, Any]:
@@ -136,7 +137,7 @@ def test_memory_stays_within_the_bound_and_the_results_are_those_without_one(
         return disk, stores, factory.restored(IDENTITY, (), stores)
 
     disk, stores, on_disk = opened()
-    in_memory = topology_factory(topics.topology)()
+    in_memory = TaskFactory(topics.topology)()
     assert bounded <= set(stores.in_memory)
     rng, now = random.Random(seed), 0
     for at in range(ROWS):

@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from streamactors.windows import Record, RecordContext, TaskIdentity
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import Change
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
+from streamactors.windows.topology.window_task import WindowTask
 from tests.models.topology_case import TopologyCase, build
 from tests.models.topology_draw import topology_cases
 
@@ -44,7 +45,7 @@ def compare(case: TopologyCase, semantics: Any, data: st.DataObject, path: Path,
     assume(
         all(source.partitioned for source in topics.topology.sources.values())
     )  # a global table is filled by its run
-    factory = topology_factory(topics.topology, changelog=True)
+    factory = TaskFactory(topics.topology, changelog=True)
     stores = factory().stores
     entries: dict[Any, Any] = {}
 

@@ -30,7 +30,8 @@ from streamactors.windows import (
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
-from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 IDENTITY = TaskIdentity("disk", 0, 1)
 
@@ -152,10 +153,10 @@ BUILDS: dict[str, Callable[[TopologyTopics], Any]] = {
 }  # fmt: skip
 
 
-def factory_of(build: Callable[[TopologyTopics], Any]) -> TopologyFactory:
+def factory_of(build: Callable[[TopologyTopics], Any]) -> TaskFactory:
     topics = TopologyTopics()
     build(topics).to("out")
-    return topology_factory(topics.topology, changelog=True)
+    return TaskFactory(topics.topology, changelog=True)
 
 
 @pytest.fixture(scope="module")

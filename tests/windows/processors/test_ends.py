@@ -11,7 +11,8 @@ from streamactors.actors.system import ActorSystem
 from streamactors.engine.marks.marks import Assigned, Revoked
 from streamactors.windows import OperatorFailed, Processor, ProcessorContext, Record, RecordContext
 from streamactors.windows.stage.stage import WindowStage
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 from tests.stages.harness import Bench
 
 
@@ -42,7 +43,7 @@ def running(system: ActorSystem, *of_processor: Any) -> Bench:
     """A stage with the tasks of two partitions, which have had a row each."""
     topics = TopologyTopics()
     topics.stream("in").process(lambda: Ending(*of_processor), name="p").to("out")
-    bench = Bench(system, WindowStage(topology_factory(topics.topology)))
+    bench = Bench(system, WindowStage(TaskFactory(topics.topology)))
     bench.request(10)
     for partition in (0, 1):
         bench.put(Assigned(("source", TopicPartition(("in", partition)))))
@@ -88,7 +89,7 @@ def test_the_error_of_a_row_is_told_though_the_wall_clock_calls_while_its_result
     """A row fails -> the results before it wait for demand -> the wall clock called the dead task, and its error took the place of the row's."""
     topics = TopologyTopics()
     topics.stream("in").process(FailsBehindResults, name="p").to("out")
-    with Bench(timeless, WindowStage(topology_factory(topics.topology))) as bench:
+    with Bench(timeless, WindowStage(TaskFactory(topics.topology))) as bench:
         bench.request(1)
         bench.put(Assigned(("source", TopicPartition(("in", 0)))))
         bench.send(Record("k", 1, 1, RecordContext("in", 0, 0)))

@@ -30,7 +30,8 @@ from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import META_KEY
-from streamactors.windows.topology.topics import TopologyFactory, TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 SEMANTICS = ("strict", "kafka")
 WINDOWS = {
@@ -81,10 +82,10 @@ def joined(topics: TopologyTopics, case: tuple[str, str, str]) -> Any:
     return left.join(right, lambda left, right: (left, right), how="left")
 
 
-def factory_of(case: tuple[str, str, str], semantics: Any) -> TopologyFactory:
+def factory_of(case: tuple[str, str, str], semantics: Any) -> TaskFactory:
     topics = TopologyTopics(semantics)
     joined(topics, case).to("out")
-    return topology_factory(topics.topology, changelog=True)
+    return TaskFactory(topics.topology, changelog=True)
 
 
 def rows(every: int = 1) -> list[Record]:
@@ -100,7 +101,7 @@ def late_rows_are_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(late_rows, "log_limited", LogLimit(now_s=lambda: 0.0).log)
 
 
-def run(factory: TopologyFactory, *, restarts: bool, every: int = 1) -> tuple[list[Any], int]:
+def run(factory: TaskFactory, *, restarts: bool, every: int = 1) -> tuple[list[Any], int]:
     """Return the results, and the number of late rows."""
     task, found, entries, late = factory.restored(IDENTITY, ()), [], [], 0
     for row in rows(every):
@@ -113,7 +114,7 @@ def run(factory: TopologyFactory, *, restarts: bool, every: int = 1) -> tuple[li
     return found, late + task.metrics.dropped_late
 
 
-def run_on_disk(factory: TopologyFactory, path: Path, every: int) -> tuple[list[Any], int]:
+def run_on_disk(factory: TaskFactory, path: Path, every: int) -> tuple[list[Any], int]:
     memory, found, late = Memory(8 << 20), [], 0
     disk: TaskDisk | None = None
     task: Any = None

@@ -17,7 +17,8 @@ from streamactors.windows import Record, RecordContext
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.joins.asking import Asking
 from streamactors.windows.stage.window_logic import WindowLogic
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 
 class Registry:
@@ -207,7 +208,7 @@ def test_a_stage_with_slow_calls_gets_single_rows_unless_it_asks_for_many_at_onc
     topics = TopologyTopics()
     orders = topics.stream("orders")
     (orders.join_lookup(str, max_concurrency=8) if lookup else orders).to("out")
-    logic = WindowLogic(topology_factory(topics.topology))
+    logic = WindowLogic(TaskFactory(topics.topology))
     logic.outlets = [SimpleNamespace(asked=1_000)]  # type: ignore[list-item]
     logic._pace = SimpleNamespace(limit=1)  # type: ignore[assignment] # what Pace allows while calls are slow
     assert logic.room == rows

@@ -37,7 +37,8 @@ from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.table import TopologyTable
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 from tests.windows.mutating import (
     CLOSED,
     HELD,
@@ -325,7 +326,7 @@ def shown(outputs: list[Output]) -> list[Any]:
 
 
 def run(build: Build, wrap: Wrap, semantics: Any, *, restarts: bool = False) -> list[Any]:
-    factory = topology_factory(topology_of(build, wrap, semantics).topology, changelog=True)
+    factory = TaskFactory(topology_of(build, wrap, semantics).topology, changelog=True)
     task, found, entries = factory.restored(IDENTITY, ()), [], []
     for number, (topic, *_) in enumerate(ROWS):
         if topic in factory.topology.sources:
@@ -338,7 +339,7 @@ def run(build: Build, wrap: Wrap, semantics: Any, *, restarts: bool = False) -> 
 
 def run_on_disk(build: Build, path: Path) -> list[Any]:
     memory = Memory(8 << 20)
-    factory = topology_factory(topology_of(build, spoiling, "strict").topology, changelog=True)
+    factory = TaskFactory(topology_of(build, spoiling, "strict").topology, changelog=True)
     names, found = factory().stores, []
     task: Any = None
     for number, (topic, *_) in enumerate(ROWS):
@@ -375,7 +376,7 @@ def test_what_functions_change_changes_no_result_of_the_same_chunk(name: str) ->
     build = BUILDS[name]
 
     def in_one(wrap: Wrap) -> list[Any]:
-        factory = topology_factory(topology_of(build, wrap, "strict").topology, changelog=True)
+        factory = TaskFactory(topology_of(build, wrap, "strict").topology, changelog=True)
         task = factory.restored(IDENTITY, ())
         rows = [row(number) for number, each in enumerate(ROWS) if each[0] in factory.topology.sources]
         return shown(task.process_chunk(rows)) + shown(task.end_of_input())

@@ -82,7 +82,7 @@ def test_a_restart_changes_nothing(state: str, semantics: Any, rows: Any, restar
     def outputs(driver: TopologyDriver, row: Any) -> list[Any]:
         return [(each.topic, each.record) for each in driver.pipe(*row)]
 
-    for at, row in enumerate(row for row in rows if row[0] in going_on._topology.sources):
+    for at, row in enumerate(row for row in rows if row[0] in going_on._factory.topology.sources):
         assert outputs(restarting, row) == outputs(going_on, row), at
         if at in restarts:
             entries += restarting.changes()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from streamactors.windows import Processor, Record, RecordContext, TaskIdentity
-from streamactors.windows.topology.topics import TopologyTopics, topology_factory
+from streamactors.windows.topology.task_factory import TaskFactory
+from streamactors.windows.topology.topics import TopologyTopics
 
 
 def mark(record: Record) -> None:
@@ -57,7 +58,7 @@ BUILDS: dict[str, Callable[[TopologyTopics], None]] = {
 def test_a_topic_gets_the_value_at_its_step(name: str) -> None:
     topics = TopologyTopics()
     BUILDS[name](topics)
-    task = topology_factory(topics.topology).restored(TaskIdentity("written"), ())
+    task = TaskFactory(topics.topology).restored(TaskIdentity("written"), ())
     given = [Record("k", {"seen": [n]}, n, RecordContext("s", 0, n)) for n in range(2)]
     outputs = task.process_chunk(given)
     unchanged = [{"seen": [0]}, {"seen": [1]}]
@@ -72,7 +73,7 @@ def test_a_topic_gets_the_value_at_its_step(name: str) -> None:
 def test_a_topic_without_other_steps_gets_the_row_itself() -> None:
     topics = TopologyTopics()
     topics.stream("s").map_values(lambda value: value).to("a")
-    task = topology_factory(topics.topology).restored(TaskIdentity("written"), ())
+    task = TaskFactory(topics.topology).restored(TaskIdentity("written"), ())
     value = {"seen": [1]}
     [output] = task.process_chunk([Record("k", value, 1, RecordContext("s", 0, 0))])
     assert output.record.value is value  # no copy

@@ -19,12 +19,12 @@ from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.changelogs import StandbyCopy, Tasks
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import TaskIdentity
+from streamactors.windows.topology.window_task import WindowTask
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 10.0

@@ -13,8 +13,8 @@ from streamactors.kafka.between.changelogs.stored_tasks import Cut, KeptState, S
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.operators.task_ids import TaskIds, partition_of, sub_topology_of
-from streamactors.windows.operators.window_task import WindowTask
 from streamactors.windows.state.changelogs import StandbyCopy
+from streamactors.windows.topology.window_task import WindowTask
 
 CutOfStage = Mapping[int, Cut]
 """The cut of each sub-topology that has entries, by its number."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.windows.definitions.aggregator import Aggregator
-from streamactors.windows.definitions.blueprint import WindowingStep
+from streamactors.windows.definitions.windowing import Windowing
 from streamactors.windows.operators.aggregate import AggregateSpec
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.operators.stream_steps import PassOn
@@ -40,7 +40,7 @@ class GroupedTableNode(TableNode):
         self.aggregator = aggregator
 
     @property
-    def closing(self) -> list[WindowingStep] | None:
+    def closing(self) -> list[Windowing] | None:
         return None
 
     def _enable_old(self, force: bool) -> bool:
@@ -65,7 +65,7 @@ class TagNode(Node):
 class CogroupPartNode(Node):
     """Kafka mode, windows: the aggregation of one stream of a cogroup, in the store that all of them share."""
 
-    def __init__(self, name: str, cogroup: str, number: int, aggregator: Aggregator, windowing: WindowingStep) -> None:
+    def __init__(self, name: str, cogroup: str, number: int, aggregator: Aggregator, windowing: Windowing) -> None:
         super().__init__(name)
         self.cogroup = cogroup
         self.number = number

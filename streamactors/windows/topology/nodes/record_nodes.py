@@ -7,9 +7,8 @@ from typing import Any
 
 from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.windows.operators.operator import Operator
-from streamactors.windows.operators.record_steps import FilterRecords, KeyBy, MapRecords
+from streamactors.windows.operators.record_steps import AsRecords, FilterRecords, KeyBy, MapRecords
 from streamactors.windows.operators.stream_steps import (
-    AsRecords,
     FilterNotRecords,
     FlatMapRecords,
     FlatMapValues,
@@ -18,7 +17,7 @@ from streamactors.windows.operators.stream_steps import (
     PassOn,
     Peek,
 )
-from streamactors.windows.topology.edges import Exit, ToInternalTopic
+from streamactors.windows.topology.edges import Exit, Results, ToInternalTopic
 from streamactors.windows.topology.model import Build, Node
 
 OPERATORS: dict[str, type[MapRecords]] = {
@@ -76,6 +75,13 @@ class SinkNode(Node):
     def operator(self, build: Build) -> Operator:
         comes_back = self.topic in build.topology.sources
         return Exit(self.name, build.env, self.topic, build.outbox, comes_back=comes_back, shared=self.shares_rows)
+
+
+class ResultNode(Node):
+    """The end of a chain."""
+
+    def operator(self, build: Build) -> Operator:
+        return Results(self.name, build.env, build.outbox)
 
 
 class RepartitionNode(Node):

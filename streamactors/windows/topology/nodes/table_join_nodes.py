@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.windows.definitions.blueprint import WindowingStep
+from streamactors.windows.definitions.windowing import Windowing
 from streamactors.windows.joins.table_table import SelfTableJoin, TableJoin, TableJoinResult, TableJoinSide
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.tables.stored import StoredTable
@@ -63,7 +63,7 @@ class TableJoinNode(TableNode):
         self.left = left
         self.right = right
         self.sides = sides
-        self.windowing: WindowingStep = left.windowing
+        self.windowing: Windowing = left.windowing
 
     def derives_from(self) -> list[TableNode]:
         return [self.left, self.right]

@@ -7,17 +7,19 @@ which deletions a filter forwards."""
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.blueprint import WindowingStep
 from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.suppressed import Suppressed
+from streamactors.windows.definitions.windowing import Windowing
+from streamactors.windows.definitions.windows import SessionWindows, TimeWindows, UnlimitedWindows
 from streamactors.windows.metrics import SuppressMetrics
-from streamactors.windows.operators.chain import suppress_buffer
-from streamactors.windows.operators.operator import Operator
+from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.operators.suppress_buffer import SuppressBuffer
 from streamactors.windows.operators.table_steps import ToStream
+from streamactors.windows.state.stores import Stores
 from streamactors.windows.tables.expiring import ExpiringTable
 from streamactors.windows.tables.source import TableSource, UnstoredTableSource
 from streamactors.windows.tables.stored import StoredTable
@@ -25,24 +27,24 @@ from streamactors.windows.tables.versioned import VersionedTable
 from streamactors.windows.tables.views import VERSIONED_VIEWS, VIEWS, StoredView
 from streamactors.windows.topology.model import Build, Node, Topology
 
-NO_WINDOWS = WindowingStep()
+NO_WINDOWS = Windowing()
 
 
 class TableNode(Node):
     """A node whose rows are updates of a table. `windowing`: the windows of its keys; `closing`: those of all tables above,
     as far as each way up leads to windows (None: one does not). `versioned`: its updates tell which version is the newest."""
 
-    windowing: WindowingStep = NO_WINDOWS
+    windowing: Windowing = NO_WINDOWS
     versioned: bool = False
     history_ms: int | None = None
     _sends_old: bool = False
 
     @property
-    def closing(self) -> list[WindowingStep] | None:
+    def closing(self) -> list[Windowing] | None:
         """The windows above, for until_window_closes; None if a way up has none."""
         if self.windowing.windows is not None and not self._derives:
             return [self.windowing]
-        found: list[WindowingStep] = []
+        found: list[Windowing] = []
         for table in self.derives_from():
             above = table.closing
             if above is None:
@@ -70,15 +72,28 @@ class TableNode(Node):
         for table in self.derives_from():
             table.materialize()
 
+    def carries(self, suppressed: Suppressed) -> bool:
+        """Whether the operator of this table can do the work of a suppression right behind it."""
+        return False
+
 
 class TableSourceNode(TableNode):
     """A topic or a stream as a table. `named`: it has a store even if no step reads one."""
 
     def __init__(
-        self, name: str, store: str, named: bool, history_ms: int | None = None, ttl_ms: int | None = None
+        self,
+        name: str,
+        store: str,
+        named: bool,
+        history_ms: int | None = None,
+        ttl_ms: int | None = None,
+        *,
+        unread: bool = False,
     ) -> None:
+        """`unread`: it has a store that no step reads, so its updates carry old values only if a step needs them."""
         super().__init__(name)
         self._store = store
+        self._unread = unread
         self._materialized = named or history_ms is not None or ttl_ms is not None
         self._ttl_ms = ttl_ms
         self.keeps_time = ttl_ms is not None
@@ -89,10 +104,10 @@ class TableSourceNode(TableNode):
 
     @property
     def store(self) -> str | None:  # type: ignore[override]
-        return self._store if self._materialized else None
+        return self._store if self._materialized or self._unread else None
 
     @property
-    def closing(self) -> list[WindowingStep] | None:
+    def closing(self) -> list[Windowing] | None:
         return None
 
     def materialize(self) -> None:
@@ -129,7 +144,7 @@ class TableSourceNode(TableNode):
                 build.time_of(self),
                 sends_old=self._carries_old,
             )
-        if not self._materialized:
+        if self.store is None:
             return UnstoredTableSource(self.name, build.env, build.stores)
         return TableSource(self.name, self._store, build.env, build.stores, sends_old=self._carries_old)
 
@@ -142,8 +157,9 @@ def table_source(
     ttl_ms = None if ttl is None else to_ms(ttl, f"{kind}: ttl", minimum=1)
     if history_ms is not None and ttl_ms is not None:
         raise BuildError(f"{kind}: a table with history= never removes the newest version; leave ttl= or history= out")
-    node_name = topology.named(name, kind)
-    return TableSourceNode(node_name, node_name, name is not None, history_ms, ttl_ms)
+    node_name, store = topology.stored(name, kind)
+    is_chain = topology.is_chain
+    return TableSourceNode(node_name, store, name is not None and not is_chain, history_ms, ttl_ms, unread=is_chain)
 
 
 class ViewNode(TableNode):
@@ -193,7 +209,7 @@ class SuppressNode(TableNode):
     """Holds back updates. `above`: the windows that until_window_closes waits for."""
 
     def __init__(
-        self, name: str, store: str, suppressed: Suppressed, parent: TableNode, above: list[WindowingStep]
+        self, name: str, store: str, suppressed: Suppressed, parent: TableNode, above: list[Windowing]
     ) -> None:
         super().__init__(name)
         self.store = store
@@ -209,9 +225,17 @@ class SuppressNode(TableNode):
     def _enable_old(self, force: bool) -> bool:
         return self.parent.enable_old(force)
 
-    def operator(self, build: Build) -> Operator:
+    def carrier(self, build: Build) -> Node:
+        carried = build.topology.is_chain and not build.detailed and self.parent.carries(self.suppressed)
+        return self.parent if carried else self
+
+    def metrics(self, build: Build) -> SuppressMetrics:
+        """Return new metrics of the task."""
         report = SuppressMetrics(self.name, str(self.store), build.detailed)
         build.env.metrics.suppressed.append(report)
+        return report
+
+    def operator(self, build: Build) -> Operator:
         operator = suppress_buffer(
             self.name,
             str(self.store),
@@ -219,11 +243,12 @@ class SuppressNode(TableNode):
             self.suppressed,
             self.above or [self.windowing],
             build.of(self.parent),
-            report,
+            self.metrics(build),
             build.stores,
         )
-        operator.leaves_when_forwarded = build.topology.semantics == "kafka"
-        operator.sends_released = build.topology.semantics == "strict"
+        topology = build.topology
+        operator.leaves_when_forwarded = topology.semantics == "kafka"
+        operator.sends_released = topology.semantics == "strict" and not topology.is_chain
         build.buffers.append(operator.buffered)
         return operator
 
@@ -237,3 +262,31 @@ class ToStreamNode(Node):
 
     def operator(self, build: Build) -> Operator:
         return ToStream(build.env, self.parent.windowing.windows is not None, build.of(self.parent))
+
+
+def suppress_buffer(
+    node: str,
+    store: str,
+    env: TaskEnvironment,
+    suppressed: Suppressed,
+    above: Sequence[Windowing],
+    parent: Operator,
+    report: SuppressMetrics,
+    stores: Stores,
+) -> SuppressBuffer:
+    """Return the operator of a suppression. `above`: the windows of the tables above it, those of its own keys first."""
+    wait, bucket = suppressed.limit_ms, 0
+    windows = above[0].windows
+    if suppressed.final:
+        wait = max(_wait_ms(windowing) for windowing in above)
+        if isinstance(windows, TimeWindows | UnlimitedWindows):
+            bucket = windows.advance_ms if isinstance(windows, TimeWindows) else 1
+    session = isinstance(windows, SessionWindows)
+    return SuppressBuffer(node, store, env, suppressed, wait, session, parent, report, stores, bucket)
+
+
+def _wait_ms(windowing: Windowing) -> int:
+    windows = windowing.windows
+    assert windows is not None
+    # an inclusive window is still open while its end equals the limit, so it is not final yet
+    return windows.wait_ms + (windows.inclusive_end and windowing.semantics == "strict")

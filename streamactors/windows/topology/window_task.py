@@ -1,58 +1,97 @@
 """A task of a topology: the partitions of one number of all its topics.
 
-Owner: the caller that feeds the task; one thread at a time. It is a WindowTask to the stage that runs it: rows in, Outputs out, changelog entries, silence and the end of the input. The caller decides the order of rows of several
-topics. An error ends a task; later calls raise TaskDead."""
+Owner: the caller that feeds the task; one thread at a time. Two tasks share nothing, not even stream time. A task has no clock, thread or
+broker: its caller decides the order of the rows of several topics, reports silence and the end of the input, and writes the task's changelog
+entries.
+
+An error ends a task. The results of the rows before the failing one are still emitted; later calls raise TaskDead."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from streamactors.windows.errors import InvalidRecord
+from streamactors.windows.errors import InvalidRecord, RestoreError, TaskDead
 from streamactors.windows.joins.lookup import LookupJoin
-from streamactors.windows.operators.operator import Operator, TaskEnvironment
-from streamactors.windows.operators.window_task import WindowTask
+from streamactors.windows.metrics import TaskMetrics
+from streamactors.windows.operators.buffered import Buffered
+from streamactors.windows.operators.operator import Operator
 from streamactors.windows.processors.state_store import StateStore
+from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
-from streamactors.windows.state.store_log import Stateful, TaskIdentity
+from streamactors.windows.state.store_log import Change, NewestEntries, Stateful, StoreReader, TaskIdentity
 from streamactors.windows.tables.stored import StoredTable
-from streamactors.windows.topology.edges import Outbox
-from streamactors.windows.topology.model import Build, Node
-from streamactors.windows.topology.plan import Plan, hand_on, run
+from streamactors.windows.topology.model import ANY_TOPIC, Build, Node
+from streamactors.windows.topology.plan import Plan, Way, hand_on, run
 
 
-class TopologyTask(WindowTask):
-    """Made by a TopologyFactory."""
+class WindowTask:
+    """Made by a TaskFactory."""
 
     def __init__(
-        self,
-        build: Build,
-        env: TaskEnvironment,
-        outbox: Outbox,
-        identity: TaskIdentity,
-        idle_after_ms: int | None,
-        disk: DiskStores | None = None,
+        self, build: Build, identity: TaskIdentity, idle_after_ms: int | None, disk: DiskStores | None = None
     ) -> None:
         """`disk`: the stores, if they are on disk."""
+        self.disk = disk
         self._plan = Plan(build)
-        operators = [step.operator for step in self._plan.steps.values()]
-        super().__init__(operators, env, identity, idle_after_ms, build.buffers, disk, build.stateful)
+        self._operator_of = build.of
+        self._operators = [step.operator for step in self._plan.steps.values()]
+        self._env = build.env
+        self._identity = identity
+        self._idle_after_ms = idle_after_ms
+        self._buffers = build.buffers
+        self._stateful = {each.store: each for each in build.stateful if each.store is not None}
         self._times = build.times
-        self._outbox = outbox
+        self._outbox = build.outbox
+        self._input = self._plan.entrances.get(ANY_TOPIC)
+        self._dead: Exception | None = None
         self._started = False
 
     def operator(self, node: Node) -> Operator:
         """Return the operator of a node, for reading."""
-        return self._plan.steps[node].operator
+        return self._operator_of(node)
+
+    @property
+    def identity(self) -> TaskIdentity:
+        return self._identity
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of its stores. Each entry of `changes` carries one of them."""
+        return tuple(self._stateful)
+
+    @property
+    def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
+        """The settings of the changelogs that are not just compacted, by store."""
+        return self._env.changelog_settings
+
+    @property
+    def metrics(self) -> TaskMetrics:
+        """The counts of this task."""
+        return self._env.metrics
+
+    @property
+    def buffered(self) -> Buffered:
+        """The entries and bytes that suppression holds back. O(entries) without a byte bound."""
+        held = [buffer() for buffer in self._buffers]
+        return Buffered(sum(each.records for each in held), sum(each.bytes for each in held))
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def process_chunk(self, rows: Sequence[Any]) -> list[Any]:
+        """Process `rows`; return the results in order. How rows are cut into chunks changes no result.
+
+        Raises the error that ends the task: BufferFull, OperatorFailed or InvalidRecord."""
+        out: list[Any] = []
+        self.process_into(rows, out)
+        return out
+
     def process_into(self, rows: Sequence[Any], out: list[Any]) -> None:
         """As process_chunk, but append the Outputs to `out`. When it raises, the Outputs of the rows before are in `out`."""
-        for step in self._plan.steps.values():
-            step.operator.new_input()
+        for operator in self._operators:
+            operator.new_input()
         if not self._started:
             out += self.start()
         self._guarded(lambda: self._process(rows), out)
@@ -61,7 +100,10 @@ class TopologyTask(WindowTask):
 
     def _process(self, rows: Sequence[Any]) -> None:
         for topic, lookup in self._plan.first_lookups:
-            lookup.ask_ahead([row for row in rows if _topic_of(row) == topic])
+            lookup.ask_ahead([row for row in rows if topic == ANY_TOPIC or _topic_of(row) == topic])
+        if self._input is not None:
+            self._pass(self._input, rows)
+            return
         try:
             topics = [row.context.topic for row in rows]
         except AttributeError:  # a row has no topic: process the rows before it, and fail at this row
@@ -83,12 +125,16 @@ class TopologyTask(WindowTask):
             raise InvalidRecord(
                 f"{rows[0]!r} comes from the topic {topic!r}; this topology reads {sorted(self._plan.entrances)}"
             )
+        self._pass(way, rows)
+
+    def _pass(self, way: Way, rows: Sequence[Any]) -> None:
+        """Pass rows through an entrance and everything after it."""
         if way.alone or len(rows) == 1:
             for row in rows:
                 way.enter(row)
                 self._go_round()
         else:
-            run(way.step, list(rows))
+            run(way.step, rows if type(rows) is list else list(rows))
             self._go_round()
 
     def _go_round(self) -> None:
@@ -153,6 +199,11 @@ class TopologyTask(WindowTask):
         beyond = silent_ms - self._idle_after_ms
         return self._at_each(lambda operator, out: operator.idle(beyond, out))
 
+    def idle_due_ms(self) -> int | None:
+        """The silence at which `idle` emits next; None if nothing is held or there is no `idle_after`."""
+        due = [at for operator in self._operators if (at := operator.due_at()) is not None]
+        return self._idle_after_ms + max(1, min(due)) if due and self._idle_after_ms is not None else None
+
     def end_of_input(self) -> list[Any]:
         """The input has ended by itself; return everything that is held. Rows that come after this are late."""
         return self._at_each(lambda operator, out: operator.end(out))
@@ -182,6 +233,56 @@ class TopologyTask(WindowTask):
             raise
         finally:
             self._outbox.rows = []
+
+    def _check_alive(self) -> None:
+        if self._dead is not None:
+            raise TaskDead(
+                f"this task ended with {type(self._dead).__name__}; restore a new one from the last commit"
+            ) from self._dead
+
+    # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take_late(self) -> list[LateRecord]:
+        """Return the late rows since the last call; always empty unless the factory has `keep_late`."""
+        if not self._env.late:
+            return []
+        late, self._env.late = self._env.late, []
+        return late
+
+    def changes(self) -> list[Change]:
+        """Return the changelog entries of everything that changed since the last call."""
+        self._check_alive()
+        changes = [change for each in self._stateful.values() for change in each.changes(self._identity)]
+        if self.disk is not None:
+            self.disk.take(changes)
+        return changes
+
+    def restore(self, changes: Iterable[Change]) -> None:
+        """Rebuild the state from changelog entries, oldest first, or from disk. Call it before the first row.
+
+        Raises RestoreError if the entries belong to another task."""
+        reader_of = StoreReader if self.disk is None else self.disk.reader
+        readers = {store: reader_of(store, self._identity) for store in self.stores}
+
+        def reader(store: str) -> StoreReader:
+            if store not in readers:
+                raise RestoreError(
+                    f"the changelog has entries of the store {store!r}; this task has {sorted(readers)}: "
+                    "it belongs to another computation, begin with an empty changelog"
+                )
+            return readers[store]
+
+        if isinstance(changes, NewestEntries):
+            for store, entries in changes.stores.items():
+                reader(store).add_all(entries)
+        else:
+            for change in changes:
+                reader(change.store).add(change.key, change.value)
+        for store, each in self._stateful.items():
+            try:
+                each.restore(readers[store])
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise RestoreError(f"changelog of {store} has an entry of another shape: {error}") from error
 
     @property
     def readable(self) -> frozenset[str]:
