@@ -80,6 +80,7 @@ class Crashing:
             return sum(client.committed([("t", i) for i in range(3)]).values())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_a_killed_run_goes_on_with_the_same_batch(spark: Any, tmp_path: Path) -> None:
     """Written, not in the checkpoint yet, kill -9 of all: this process, with another JVM, goes on; per key there is all of it, once."""

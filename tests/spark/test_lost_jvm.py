@@ -23,14 +23,14 @@ def error_of(kind: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("kind", ["into_a_topic", "foreach_batch"])
+@pytest.mark.parametrize("kind", [pytest.param("into_a_topic", marks=pytest.mark.slow), "foreach_batch"])
 def test_a_query_whose_jvm_dies_fails_with_the_way_out(tmp_path: Path, kind: str) -> None:
     """The function's call to Spark failed first, and its Py4JNetworkError was the query's error."""
     told = error_of(kind, tmp_path)
     assert told == f"SparkQueryFailed: {JVM_GONE}; its graph continues from the checkpoint"
 
 
-@pytest.mark.parametrize("kind", ["of", "of_stream"])
+@pytest.mark.parametrize("kind", ["of", pytest.param("of_stream", marks=pytest.mark.slow)])
 def test_a_stream_of_rows_whose_jvm_dies_fails_with_a_sentence(tmp_path: Path, kind: str) -> None:
     assert error_of(kind, tmp_path).startswith(f"SparkQueryFailed: {JVM_GONE}")
 

@@ -117,6 +117,7 @@ def test_a_broker_copies_damaged_metadata_again_and_says_so(tmp_path: Path, capl
     assert told.startswith("__cluster_metadata-0 is damaged at record ")
 
 
+@pytest.mark.slow
 def test_a_voter_copies_damaged_metadata_before_it_leads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with ThreeControllers(tmp_path) as cluster:
         wait_until(lambda: created(cluster.nodes[1], "first"))

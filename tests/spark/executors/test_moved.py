@@ -42,6 +42,7 @@ def settings_of(cluster: Any, group: str) -> ConsumerSettings:
     return ConsumerSettings(cluster.bootstrap_servers, group_id=group, auto_offset_reset="earliest")
 
 
+@pytest.mark.slow
 def test_dead_letters_move_with_the_checkpoint_of_their_query(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:
