@@ -71,6 +71,7 @@ FULL_DISK = """
 import resource, signal, sys
 from streamactors import Sink, Source
 
+sys.dont_write_bytecode = True                          # a module that is loaded beyond the limit would be cut off on disk
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)         # a write beyond the limit is an OSError, as on a full disk
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))
 rows = Source.range(0, 10_000).map(lambda n: f"row {n}" if "lines" in sys.argv[1] else (n, n) if "csv" in sys.argv[1] else {"n": n})
