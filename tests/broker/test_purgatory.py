@@ -2,74 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Hashable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
-from streamactors.broker.purgatory import DelayedOperation, Purgatory
-
-
-class FakeClock:
-    """Time that stands still until it is set."""
-
-    def __init__(self) -> None:
-        self.time_ms = 0.0
-
-    def now_ms(self) -> float:
-        return self.time_ms
-
-    def wall_ms(self) -> int:
-        return int(self.time_ms)
-
-
-class FakeAlarms:
-    """A dispatcher's timers, run by hand."""
-
-    def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.wheel = TimingWheel(self.clock.now_ms)
-
-    def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Timer:
-        return self.wheel.schedule(deadline_ms, fn)
-
-    def advance(self, duration_ms: float) -> None:
-        self.clock.time_ms += duration_ms
-        while self.wheel.advance(self.clock.time_ms):
-            pass
-
-
-class Operation(DelayedOperation):
-    """Completes when its condition says so; counts what happens to it."""
-
-    __slots__ = ("completions", "condition", "expirations", "then")
-
-    def __init__(self, delay_ms: float, condition: Callable[[], bool] = lambda: False) -> None:
-        super().__init__(delay_ms)
-        self.condition = condition
-        self.completions = 0
-        self.expirations = 0
-        self.then: Callable[[], object] = lambda: None
-
-    def try_complete(self) -> bool:
-        return self.force_complete() if self.condition() else False
-
-    def on_complete(self) -> None:
-        self.completions += 1
-        self.then()
-
-    def on_expiration(self) -> None:
-        self.expirations += 1
-
-
-def _purgatory(purge_interval: int = 1000) -> tuple[Purgatory, FakeAlarms]:
-    alarms = FakeAlarms()
-    return Purgatory("Test", alarms, purge_interval), alarms
+from streamactors.broker.purgatory import Purgatory
+from tests.broker.purgatory_world import FakeAlarms, Operation, made_purgatory
 
 
 def test_the_lists_hold_as_many_completed_operations_as_wait_and_no_more() -> None:
@@ -87,14 +26,14 @@ def test_the_lists_hold_as_many_completed_operations_as_wait_and_no_more() -> No
 
 
 def test_an_operation_that_can_complete_is_not_watched() -> None:
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     operation = Operation(100, lambda: True)
     assert purgatory.try_complete_else_watch(operation, ["a"])
     assert (operation.completions, purgatory.watched, purgatory.delayed) == (1, 0, 0)
 
 
 def test_a_change_completes_only_the_operations_that_wait_for_it() -> None:
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     ready = set[str]()
     first, second = Operation(100, lambda: "a" in ready), Operation(100, lambda: "b" in ready)
     assert not purgatory.try_complete_else_watch(first, ["a", "x"])
@@ -109,7 +48,7 @@ def test_a_change_completes_only_the_operations_that_wait_for_it() -> None:
 
 
 def test_the_deadline_completes_once_and_calls_on_expiration() -> None:
-    purgatory, alarms = _purgatory()
+    purgatory, alarms = made_purgatory()
     operation = Operation(100)
     purgatory.try_complete_else_watch(operation, ["a"])
     alarms.advance(99)
@@ -122,7 +61,7 @@ def test_the_deadline_completes_once_and_calls_on_expiration() -> None:
 
 
 def test_an_earlier_deadline_moves_the_alarm_forward() -> None:
-    purgatory, alarms = _purgatory()
+    purgatory, alarms = made_purgatory()
     late, early = Operation(1000), Operation(10)
     purgatory.try_complete_else_watch(late, ["a"])
     purgatory.try_complete_else_watch(early, ["a"])
@@ -134,7 +73,7 @@ def test_an_earlier_deadline_moves_the_alarm_forward() -> None:
 
 def test_a_change_between_the_first_try_and_the_watch_is_not_missed() -> None:
     # try_complete says no -> the condition becomes true, nobody is watched yet -> watch: the second try must see it
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     answers = iter([False, True])
     operation = Operation(100, lambda: next(answers))
     assert purgatory.try_complete_else_watch(operation, ["a"])
@@ -143,7 +82,7 @@ def test_a_change_between_the_first_try_and_the_watch_is_not_missed() -> None:
 
 def test_a_completion_that_changes_the_same_key_again_is_not_missed() -> None:
     # An answer lets the next request in, which appends, which checks the same watchers while they are being walked.
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     level = 1
     first = Operation(100, lambda: level >= 2)
     second = Operation(100, lambda: level >= 3)
@@ -163,7 +102,7 @@ def test_a_completion_that_changes_the_same_key_again_is_not_missed() -> None:
 
 
 def test_an_operation_watched_during_the_walk_stays_watched() -> None:
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     ready = False
     first, second = Operation(100, lambda: ready), Operation(100)
     purgatory.try_complete_else_watch(first, ["a"])
@@ -175,7 +114,7 @@ def test_an_operation_watched_during_the_walk_stays_watched() -> None:
 
 
 def test_an_operation_whose_try_leads_back_to_itself_is_tried_again() -> None:
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     calls = 0
 
     def condition() -> bool:
@@ -193,7 +132,7 @@ def test_an_operation_whose_try_leads_back_to_itself_is_tried_again() -> None:
 
 @pytest.mark.expects_log("trying to complete it failed")
 def test_an_operation_that_fails_does_not_harm_those_behind_it() -> None:
-    purgatory, alarms = _purgatory()
+    purgatory, alarms = made_purgatory()
 
     def broken() -> bool:
         if armed:
@@ -212,7 +151,7 @@ def test_an_operation_that_fails_does_not_harm_those_behind_it() -> None:
 
 
 def test_dead_entries_are_swept_when_the_estimate_says_so() -> None:
-    purgatory, _ = _purgatory(purge_interval=100)
+    purgatory, _ = made_purgatory(purge_interval=100)
     for number in range(1000):
         operation = Operation(10_000)
         purgatory.try_complete_else_watch(operation, [f"key{number % 7}", "never checked"])
@@ -222,7 +161,7 @@ def test_dead_entries_are_swept_when_the_estimate_says_so() -> None:
 
 
 def test_a_change_of_another_key_during_a_try_is_looked_for_under_every_key() -> None:
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     tried: list[Hashable] = []
 
     class Keyed(Operation):
@@ -245,7 +184,7 @@ def test_a_change_of_another_key_during_a_try_is_looked_for_under_every_key() ->
 
 
 def test_waiting_operations_stay_in_order_before_those_added_during_the_walk() -> None:
-    purgatory, _ = _purgatory()
+    purgatory, _ = made_purgatory()
     ready, tried = False, []
 
     def noted(name: str) -> Callable[[], bool]:
@@ -264,7 +203,7 @@ def test_waiting_operations_stay_in_order_before_those_added_during_the_walk() -
 
 
 def test_a_negative_delay_is_over_at_once() -> None:
-    purgatory, alarms = _purgatory()
+    purgatory, alarms = made_purgatory()
     alarms.clock.time_ms = 1_000
     operation = Operation(-500)
     purgatory.try_complete_else_watch(operation, ["a"])
@@ -275,7 +214,7 @@ def test_a_negative_delay_is_over_at_once() -> None:
 
 def test_many_that_wait_are_not_swept_for_a_few_dead_ones() -> None:
     # A sweep looks at everything that waits: it must wait until there are as many dead ones, or it costs the square.
-    purgatory, _ = _purgatory(purge_interval=10)
+    purgatory, _ = made_purgatory(purge_interval=10)
     for _ in range(100):
         purgatory.try_complete_else_watch(Operation(10_000), ["waiting"])
     for number in range(100):
@@ -291,122 +230,8 @@ def test_many_that_wait_are_not_swept_for_a_few_dead_ones() -> None:
 
 
 def test_a_closed_purgatory_sets_no_alarm() -> None:
-    purgatory, alarms = _purgatory()
+    purgatory, alarms = made_purgatory()
     purgatory.try_complete_else_watch(Operation(10), ["a"])
     purgatory.close()
     purgatory.try_complete_else_watch(Operation(5), ["a"])
     assert alarms.wheel.next_deadline_ms() is None
-
-
-class PurgatoryMachine(RuleBasedStateMachine):
-    """Against a model: sets of true conditions, and who must have been completed by now."""
-
-    @initialize()
-    def begin(self) -> None:
-        self.purgatory, self.alarms = _purgatory(purge_interval=3)
-        self.true_keys: set[Hashable] = set()
-        self.operations: list[tuple[Operation, list[int], float]] = []
-
-    @rule(keys=st.lists(st.integers(0, 4), min_size=1, max_size=3, unique=True), delay_ms=st.integers(0, 50))
-    def watch(self, keys: list[int], delay_ms: int) -> None:
-        operation = Operation(delay_ms, lambda: any(key in self.true_keys for key in keys))
-        self.operations.append((operation, keys, self.alarms.clock.time_ms + delay_ms))
-        completed = self.purgatory.try_complete_else_watch(operation, keys)
-        assert completed == any(key in self.true_keys for key in keys)
-
-    @rule(key=st.integers(0, 4))
-    def becomes_true(self, key: int) -> None:
-        self.true_keys.add(key)
-        self.purgatory.check_and_complete(key)
-
-    @rule(key=st.integers(0, 4))
-    def becomes_false(self, key: int) -> None:
-        self.true_keys.discard(key)
-
-    @rule(duration_ms=st.integers(0, 30))
-    def time_passes(self, duration_ms: int) -> None:
-        before = {entry[0]: entry[0].expirations for entry in self.operations if not entry[0].completed}
-        self.alarms.advance(duration_ms)
-        for operation, _, deadline_ms in self.operations:
-            if operation in before:
-                assert operation.completed == (deadline_ms <= self.alarms.clock.time_ms)
-                assert operation.expirations == int(operation.completed)
-
-    @rule(index=st.integers(0, 100))
-    def somebody_forces(self, index: int) -> None:
-        if self.operations:
-            operation = self.operations[index % len(self.operations)][0]
-            before = operation.completions
-            assert operation.force_complete() == (before == 0)
-
-    @invariant()
-    def exactly_one_winner(self) -> None:
-        for operation, _, _ in getattr(self, "operations", ()):
-            assert operation.completions <= 1
-            assert operation.completed == (operation.completions == 1)
-
-    @invariant()
-    def nobody_waits_whose_condition_holds_or_whose_time_is_up(self) -> None:
-        for operation, keys, deadline_ms in getattr(self, "operations", ()):
-            if not operation.completed:
-                assert not any(key in self.true_keys for key in keys)
-                assert deadline_ms >= self.alarms.clock.time_ms
-
-    @invariant()
-    def one_alarm_is_set_no_later_than_the_first_deadline(self) -> None:
-        waiting = [deadline_ms for each, _, deadline_ms in getattr(self, "operations", ()) if not each.completed]
-        if hasattr(self, "purgatory"):
-            assert len(self.alarms.wheel) <= 1
-        if waiting:
-            alarm_ms = self.alarms.wheel.next_deadline_ms()
-            assert alarm_ms is not None
-            assert alarm_ms <= min(waiting)
-
-    @invariant()
-    def the_gauges_are_right(self) -> None:
-        waiting = [entry for entry in getattr(self, "operations", ()) if not entry[0].completed]
-        if hasattr(self, "purgatory"):
-            assert self.purgatory.delayed == len(waiting)
-            assert self.purgatory.watched >= sum(len(keys) for _, keys, _ in waiting)
-
-
-PurgatoryMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
-TestPurgatoryMachine = PurgatoryMachine.TestCase
-
-
-@given(seed=st.integers(0, 1 << 30))
-@settings(max_examples=20, deadline=None)
-def test_nothing_is_lost_when_completions_breed_operations(seed: int) -> None:
-    """Every completion may watch new operations and change any key, in any order; in the end all of them have
-    completed."""
-    rng = random.Random(seed)
-    purgatory, alarms = _purgatory(purge_interval=5)
-    levels = [0] * 4
-    made: list[Operation] = []
-
-    def watch() -> None:
-        key = rng.randrange(4)
-        wanted = levels[key] + rng.randrange(3)
-        operation = Operation(rng.choice([5, 1_000_000]), lambda: levels[key] >= wanted)
-        made.append(operation)
-        if len(made) < 300:
-            operation.then = breed
-        purgatory.try_complete_else_watch(operation, [key, rng.randrange(4)])
-
-    def breed() -> None:
-        for _ in range(rng.randrange(3)):
-            watch()
-        key = rng.randrange(4)
-        levels[key] += 1
-        purgatory.check_and_complete(key)
-
-    watch()
-    for _ in range(200):
-        alarms.advance(1)
-        breed()
-    for key in range(4):
-        levels[key] += 10
-        purgatory.check_and_complete(key)
-    alarms.advance(10)
-    assert all(operation.completions == 1 for operation in made)
-    assert purgatory.delayed == 0

@@ -4,9 +4,11 @@ On a busy machine the first answer of a broker may take longer than a person at 
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,20 @@ def streamactors(broker: Cluster, capsys: pytest.CaptureFixture[str], monkeypatc
         return Ran(code, *capsys.readouterr())
 
     return run_command
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
+    """Write a module into the working folder; return the name it was given."""
+    monkeypatch.chdir(tmp_path)
+    names: list[str] = []
+
+    def write(text: str) -> str:
+        name = f"streams_of_a_test_{os.getpid()}_{len(names)}_{abs(hash(str(tmp_path)))}"
+        (tmp_path / f"{name}.py").write_text("from streamactors import *\nimport sys\n" + text)
+        names.append(name)
+        return name
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
