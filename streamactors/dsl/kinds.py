@@ -24,7 +24,7 @@ class Sink(Generic[In, Mat]):
 
 
 class Ended(Generic[Mat]):
-    """Stands for what a part becomes with a sink behind it: a source a RunnableGraph, a flow a Sink."""
+    """Stands for what a part becomes with a sink after it: a source a RunnableGraph, a flow a Sink."""
 
 
 class SourceWithContext(Generic[Out, Ctx, Mat]):

@@ -139,7 +139,7 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         """Iterate over the elements of this source; the run starts at the first `next`.
 
         The stream is at most `buffer` elements ahead (default: a number that follows the reader, from 16 to 4,096). Leaving the loop
-        cancels the stream; a failure is raised in the loop. A mark is done when the loop asks for the element behind it."""
+        cancels the stream; a failure is raised in the loop. A mark is done when the loop asks for the element after it."""
         from streamactors.dsl.iterate import iterate
         from streamactors.engine.blueprint.plan import plan_of
         from streamactors.stages.sinks.pull import PullSink
@@ -199,7 +199,7 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         """Start a replayable source at the element with index `start`, and follow how far its elements have come.
 
         For sources that can be read again: ranges, re-iterables (a list, a tuple, an object whose `__iter__` gives a new iterator) and
-        file lines; BuildError for others. Positions are element indices from 0. A position mark travels behind each chunk, and at each
+        file lines; BuildError for others. Positions are element indices from 0. A position mark travels after each chunk, and at each
         position in `marks_at`. `on_done(position)` is called, on any thread but one at a time, when everything before
         `position` is done at every sink of the run or was dropped on purpose."""
         return Source(_replayed(self.module, start, marks_at, on_done))

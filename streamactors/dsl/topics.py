@@ -44,7 +44,7 @@ class Topics(TopologyTopics):
         return cls(sources, semantics)
 
     def source(self, result: TopologyStream | TopologyTable, *, idle_after: Duration | None = None) -> Source[Any, Any]:
-        """The rows of a stream or table of this topology, as a Source: Record, behind windows WindowedRecord.
+        """The rows of a stream or table of this topology, as a Source: Record, or WindowedRecord where the rows come from windows.
 
         `idle_after` (ms, a timedelta or a text) as in windowed_by.
 

@@ -45,7 +45,7 @@ class SourceWaysOut(WaysOut):
         __aiter__ = refusing(
             "async iteration", "its elements come when it runs: async for x in source.run_async_iter()"
         )
-        __add__ = refusing("+", "a.concat(b) emits b's elements behind a's, a.merge(b) those of both as they come")
+        __add__ = refusing("+", "a.concat(b) emits b's elements after a's, a.merge(b) those of both as they come")
         __or__ = refusing("|", "source.via(flow) or source >> flow, source.to(sink) or source >> sink")
 
 
@@ -72,8 +72,8 @@ class FlowWaysOut(WaysOut):
         __aiter__ = refusing(
             "async iteration", "a flow needs a source: async for x in source.via(flow).run_async_iter()"
         )
-        __add__ = refusing("+", "a.via(b), or a >> b, puts the flow b behind a")
-        __or__ = refusing("|", "a.via(b), or a >> b, puts the flow b behind a")
+        __add__ = refusing("+", "a.via(b), or a >> b, puts the flow b after a")
+        __or__ = refusing("|", "a.via(b), or a >> b, puts the flow b after a")
 
 
 class SinkWaysOut(WaysOut):

@@ -36,7 +36,7 @@ def parse(text: str, values: Mapping[str, Any] | None = None, error: BaseExcepti
         if sign == " ":
             continue
         if found and found[-1].kind != "element":
-            raise ValueError(f"marbles {text!r}: {sign!r} at {place} comes behind the end of the stream")
+            raise ValueError(f"marbles {text!r}: {sign!r} at {place} comes after the end of the stream")
         if sign == "(":
             if group is not None:
                 raise ValueError(f"marbles {text!r}: a group inside a group at {place}")
@@ -61,7 +61,7 @@ def parse(text: str, values: Mapping[str, Any] | None = None, error: BaseExcepti
             # the end is the last event of its group
             rest = text[place + 1 :].replace(" ", "")
             if rest != ")":
-                raise ValueError(f"marbles {text!r}: {rest!r} comes behind the end of the stream")
+                raise ValueError(f"marbles {text!r}: {rest!r} comes after the end of the stream")
             return found
     if group is not None:
         raise ValueError(f"marbles {text!r}: the group at {group} is not closed")

@@ -25,8 +25,9 @@ QUIET = {
 class Positions:
     """The next offset of each assigned partition, counted by this program.
 
-    The broker died soon after an assignment -> the session ended -> the partition was assigned again, two generations later: librdkafka 2.16 handed out
-    its first 20 records, and then the same ones again, without a rebalance in between. A copier that believed the consumer's position wrote them twice."""
+    Seen once, and not explained: two calls of `consume` of librdkafka 2.16 returned offsets 0 to 19 of one assignment, without a rebalance between them, after
+    the broker had died under an earlier assignment. A copier that believed the consumer's position wrote the records twice. What the broker answered was
+    not recorded; test_history_of_the_broker looks for a broker that returns records twice."""
 
     def __init__(self) -> None:
         self._next: dict[int, int] = {}

@@ -124,7 +124,7 @@ def test_in_kafka_mode_the_row_that_closes_a_window_gives_its_headers(windows: A
 
 
 def test_emit_on_window_close_must_stand_behind_the_aggregation() -> None:
-    with pytest.raises(BuildError, match="directly behind count"):
+    with pytest.raises(BuildError, match="directly after count"):
         WindowTestDriver(
             lambda records: records.group_by_key().windowed_by(TEN).count().map_values(str).emit_on_window_close()
         )

@@ -54,7 +54,7 @@ class FlowWithContext(FlowContextOps[In, CtxIn, Out, Ctx, Mat]):
 
     @staticmethod
     def identity() -> FlowWithContext[T, K, T, K, NotUsed]:
-        """Return the flow that passes pairs on, to put operators behind."""
+        """Return the flow that passes pairs on, to continue it with operators."""
         return FlowWithContext(Flow.identity().module)
 
     @staticmethod

@@ -255,7 +255,7 @@ class AsyncOps(Ops[Out, Mat]):
         Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
         Completes when: the result has been emitted.                  Cancels when: downstream cancels.
         Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
+        Marks: after the result.
         """
         from streamactors.stages.asynchronous.scan_async import ScanAsync
         from streamactors.stages.fold.fold import Reduce

@@ -32,7 +32,7 @@ class Ops(Part[Mat], Generic[Out, Mat]):
         return type(self)(module)
 
     def _via(self, stage: GraphStage) -> Ops[Any, Mat]:
-        """Return this part with `stage` behind it."""
+        """Return this part with `stage` after it."""
         return self._with(joined(self.module, StageModule(stage)))
 
     def _via_as(self, name: str, *stages: GraphStage) -> Ops[Any, Mat]:

@@ -26,10 +26,10 @@ class ByteOps(Ops[Out, Mat]):
         """Cut a stream of bytes into frames that end with `delimiter`; emit them without it.
 
         A frame longer than `max_length` bytes fails the stream (FramingError), so that a peer which never sends the delimiter cannot fill
-        the memory. Bytes behind the last delimiter fail the stream, too, or are the last frame with `allow_truncation=True`.
+        the memory. Bytes after the last delimiter fail the stream, too, or are the last frame with `allow_truncation=True`.
         Emits when: a delimiter has come; one element may end several frames.   Backpressures when: downstream does.
         Completes when: upstream completes and all frames have been emitted.    Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
+        Marks: after the frame that ends the bytes before them.
         """
         from streamactors.stages.framing.delimiter import FramesByDelimiter
 
@@ -47,13 +47,13 @@ class ByteOps(Ops[Out, Mat]):
     ) -> Ops[bytes, Mat]:
         """Cut a stream of bytes into frames that say in their header how long they are.
 
-        The header is `field_offset` bytes and an unsigned length field of `field_bytes`, which counts the bytes behind it. For other meanings
+        The header is `field_offset` bytes and an unsigned length field of `field_bytes`, which counts the bytes after it. For other meanings
         `frame_size(header, value)` returns the length of the whole frame. Frames are emitted without their header, or with it
         (`keep_header=True`, as Akka does). A frame whose header says more than `max_length` bytes fails the stream before any of it is kept.
         Emits when: the last byte of a frame has come.   Backpressures when: downstream does.
-        Completes when: upstream completes behind a whole frame; bytes of an unfinished frame fail the stream (FramingError).
+        Completes when: upstream completes after a whole frame; bytes of an unfinished frame fail the stream (FramingError).
         Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
+        Marks: after the frame that ends the bytes before them.
         """
         from streamactors.stages.framing.length_field import FramesByLength
 
@@ -73,14 +73,14 @@ class ByteOps(Ops[Out, Mat]):
         return self._via(WithLengthField(field_bytes, max_length, byteorder))
 
     def frames_of_json(self, max_length: int) -> Ops[bytes, Mat]:
-        """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one behind the other, one a line, or in an array.
+        """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one after the other, one a line, or in an array.
 
         The bytes of an object are emitted as they came and are not parsed. An object longer than `max_length` bytes fails the stream
         (FramingError), as does any byte between objects that is no white space, comma or bracket.
         Emits when: the last brace of an object has come.   Backpressures when: downstream does.
         Completes when: upstream completes; bytes of an unfinished object fail the stream (FramingError).
         Cancels when: downstream cancels.
-        Marks: behind the object that ends the bytes before them.
+        Marks: after the object that ends the bytes before them.
         """
         from streamactors.stages.framing.json_objects import FramesOfJson
 
@@ -93,7 +93,7 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: a line end has come; one element may end several lines.   Backpressures when: downstream does.
         Completes when: upstream completes and all lines have been emitted.   Cancels when: downstream cancels.
         Fails when: a line is no text in `encoding` (UnicodeDecodeError), or too long.
-        Marks: behind the line that ends the bytes before them.
+        Marks: after the line that ends the bytes before them.
         """
         from streamactors.stages.framing.text import Lines
 
@@ -105,7 +105,7 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: a whole character has come: the text of each element, without its last, unfinished character.
         Backpressures when: downstream does.          Completes when: upstream completes.
         Cancels when: downstream cancels.             Fails when: the bytes are no text in `encoding` (UnicodeDecodeError).
-        Marks: behind the text that ends the bytes before them.
+        Marks: after the text that ends the bytes before them.
         """
         from streamactors.stages.framing.text import Decode
 
@@ -117,22 +117,22 @@ class ByteOps(Ops[Out, Mat]):
         With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
         `flush=False` the output comes in larger pieces and is smaller.
         Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
+        Completes when: upstream completes, after the trailer.                 Cancels when: downstream cancels.
+        Marks: after the bytes of the elements before them; with `flush=False` at the end.
         """
         from streamactors.stages.compression.zlib_streams import Gzip
 
         return self._via(Gzip(level, flush))
 
     def gunzip(self, *, max_element: int = BLOCK_BYTES) -> Ops[bytes, Mat]:
-        """Decompress a stream of bytes in gzip's format, also of several members one behind the other.
+        """Decompress a stream of bytes in gzip's format, also of several members one after the other.
 
         No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
+        gigabytes needs no more memory than any other. `limit_weighted(n, len)` downstream bounds the sum.
         Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole member; an unfinished one fails the stream (CompressionError).
+        Completes when: upstream completes after a whole member; an unfinished one fails the stream (CompressionError).
         Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
+        Marks: after the bytes that stem from the elements before them.
         """
         from streamactors.stages.compression.zlib_streams import Gunzip
 
@@ -144,8 +144,8 @@ class ByteOps(Ops[Out, Mat]):
         With `flush=True`, as in Akka, each element is decompressable as soon as it is emitted, at the cost of some bytes an element; with
         `flush=False` the output comes in larger pieces and is smaller.
         Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the trailer.                 Cancels when: downstream cancels.
-        Marks: behind the bytes of the elements before them; with `flush=False` at the end.
+        Completes when: upstream completes, after the trailer.                 Cancels when: downstream cancels.
+        Marks: after the bytes of the elements before them; with `flush=False` at the end.
         """
         from streamactors.stages.compression.zlib_streams import Deflate
 
@@ -155,11 +155,11 @@ class ByteOps(Ops[Out, Mat]):
         """Decompress a stream of bytes in zlib's format (RFC 1950), or without its header (`raw=True`, RFC 1951).
 
         No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
-        gigabytes needs no more memory than any other. `limit_weighted(n, len)` behind it bounds the sum.
+        gigabytes needs no more memory than any other. `limit_weighted(n, len)` downstream bounds the sum.
         Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind the end of the data; unfinished data fails the stream (CompressionError).
+        Completes when: upstream completes after the end of the data; unfinished data fails the stream (CompressionError).
         Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the bytes that stem from the elements before them.
+        Marks: after the bytes that stem from the elements before them.
         """
         from streamactors.stages.compression.zlib_streams import Inflate
 
@@ -171,8 +171,8 @@ class ByteOps(Ops[Out, Mat]):
         With `flush=True` each element is a frame (or several), decompressable as soon as it is emitted; with `flush=False` elements are
         gathered into frames of `frame_bytes`, which are smaller.
         Emits when: upstream does; with `flush=False`, when `frame_bytes` have come.   Backpressures when: downstream does.
-        Completes when: upstream completes, behind the last frame.                     Cancels when: downstream cancels.
-        Marks: behind the frame that ends the bytes before them.
+        Completes when: upstream completes, after the last frame.                     Cancels when: downstream cancels.
+        Marks: after the frame that ends the bytes before them.
         """
         from streamactors.stages.compression.zstd_frames import Zstd
 
@@ -185,9 +185,9 @@ class ByteOps(Ops[Out, Mat]):
         decompressed. `zstd` here writes frames of 1 MiB; the command-line tool writes one frame a file, and `through_process("zstd",
         "-dc")` reads those of any size. Elements are at most `max_element` bytes long.
         Emits when: the last byte of a frame has come.   Backpressures when: downstream does, or decompressed bytes wait.
-        Completes when: upstream completes behind a whole frame; an unfinished one fails the stream (CompressionError).
+        Completes when: upstream completes after a whole frame; an unfinished one fails the stream (CompressionError).
         Cancels when: downstream cancels.                Fails when: the bytes are damaged (CompressionError).
-        Marks: behind the frame that ends the bytes before them.
+        Marks: after the frame that ends the bytes before them.
         """
         from streamactors.stages.compression.zstd_frames import Unzstd
 

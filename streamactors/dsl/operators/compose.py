@@ -47,11 +47,11 @@ class ComposeOps(Ops[Out, Mat]):
         """Run the following stages in another actor.
 
         `buffer` is the number of elements that may be on the way; without it the number follows the consumer, from 16 to
-        4,096. Completion arrives behind the elements, a failure overtakes them.
+        4,096. Completion arrives after the elements, a failure overtakes them.
 
         `process=True` runs the stages up to the next boundary in a worker process, on a core of its own. Sinks, junctions and stages
         with a materialized value stay in this process. Elements must be of the codec's types, or NumPy or Arrow arrays. When the process
-        dies, another continues behind the last mark if the run reads marks; otherwise the stream fails with WorkerDied."""
+        dies, another continues after the last mark if the run reads marks; otherwise the stream fails with WorkerDied."""
         if buffer is not None:
             positive("async_boundary", "buffer", buffer)
         return self._via(AsyncBoundary(buffer, process))

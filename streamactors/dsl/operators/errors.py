@@ -136,7 +136,7 @@ class ErrorOps(Ops[Out, Mat]):
 
         if self._is_source_or_substream():
             raise BuildError(
-                f"{type(self).__name__}.retry: a source does not give an element again; retry the flow behind it: "
+                f"{type(self).__name__}.retry: a source does not give an element again; retry the flow downstream of it: "
                 "source.via(Flow.map(f).retry(3, '1s'))"
             )
         retried = self._with(

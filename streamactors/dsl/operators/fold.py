@@ -39,7 +39,7 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: upstream completes.               Backpressures when: downstream does.
         Completes when: the result has been emitted.  Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
+        Marks: after the result.
         """
         from streamactors.stages.fold.fold import Fold
 
@@ -52,7 +52,7 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: the predicate is false, or upstream completes.   Backpressures when: downstream does.
         Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
         Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: behind the result.
+        Marks: after the result.
         """
         from streamactors.stages.fold.fold_while import FoldWhile
 
@@ -83,7 +83,7 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: the result has been emitted.  Cancels when: downstream cancels.
         Fails when: there was no element, with NoSuchElement.
         Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result.
+        Marks: after the result.
         """
         from streamactors.stages.fold.fold import Reduce
 
@@ -119,7 +119,7 @@ class FoldOps(Ops[Out, Mat]):
         Backpressures when: downstream does.          Completes when: upstream completes and the last result has been emitted.
         Cancels when: downstream cancels.
         Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
-        Fails when: upstream or a function fails, behind what `close` gives.
+        Fails when: upstream or a function fails, after what `close` gives.
         """
         from streamactors.stages.fold.map_with_resource import MapWithResource
 
@@ -154,7 +154,7 @@ class FoldOps(Ops[Out, Mat]):
 
         Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
+        Marks: after the list that has the elements before them.
         """
         from streamactors.stages.fold.grouping import Grouped
 
@@ -166,7 +166,7 @@ class FoldOps(Ops[Out, Mat]):
         A number as `span` is ms. Spans are counted from the last full list, or from the start.
         Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
         Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
-        Marks: behind the list that has the elements before them.
+        Marks: after the list that has the elements before them.
         """
         from streamactors.stages.fold.grouped_within import GroupedWithin
 
@@ -182,7 +182,7 @@ class FoldOps(Ops[Out, Mat]):
         Backpressures when: downstream does and a list is full.
         Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
         Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
+        Marks: after the list that has the elements before them.
         """
         from streamactors.stages.fold.weighted_within import GroupedWeightedWithin
 
@@ -203,7 +203,7 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
         Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
         Supervision: resume drops an element for which a function raised, restart also the aggregate.
-        Marks: behind the result that has the elements before them.
+        Marks: after the result that has the elements before them.
         """
         from streamactors.stages.fold.aggregating import AggregateWithBoundary
 
@@ -219,7 +219,7 @@ class FoldOps(Ops[Out, Mat]):
         `group_by` each substream has its own. Needs the extra `streamactors[sketches]`.
         Emits when: upstream completes.               Backpressures when: never.
         Completes when: the result has been emitted.  Cancels when: downstream cancels.
-        Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: behind the result.
+        Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: after the result.
         """
         from streamactors.stages.fold.fold import Fold
         from streamactors.stages.fold.quantiles import Quantiles, checked_k, checked_ranks, sketch_class
@@ -236,13 +236,13 @@ class FoldOps(Ops[Out, Mat]):
         return self._via_as("quantiles", Fold(None, add), Map(lambda sketch: {} if sketch is None else sketch.values()))
 
     def sliding(self, n: int, step: int = 1) -> Ops[list[Out], Mat]:
-        """Emit lists of `n` elements, each beginning `step` elements behind the one before.
+        """Emit lists of `n` elements, each beginning `step` elements after the one before.
 
         At the end a shorter list is emitted if it has elements that no other list has. With a step above `n`, elements between
         the lists are dropped.
         Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
-        Marks: behind the last list that has elements from before them.
+        Marks: after the last list that has elements from before them.
         """
         from streamactors.stages.fold.grouping import Sliding
 
@@ -255,7 +255,7 @@ class FoldOps(Ops[Out, Mat]):
         Backpressures when: downstream does.          Completes when: upstream completes.
         Cancels when: downstream cancels.
         Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
+        Marks: after the list that has the elements before them.
         """
         from streamactors.stages.fold.grouping_by import GroupedWeighted
 
@@ -267,7 +267,7 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: an element with another key comes, or upstream completes.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
+        Marks: after the list that has the elements before them.
         """
         from streamactors.stages.fold.grouping_by import GroupedAdjacentBy
 
@@ -282,7 +282,7 @@ class FoldOps(Ops[Out, Mat]):
         Backpressures when: downstream does.          Completes when: upstream completes.
         Cancels when: downstream cancels.
         Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
-        Marks: behind the list that has the elements before them.
+        Marks: after the list that has the elements before them.
         """
         from streamactors.stages.fold.grouping_by import GroupedAdjacentByWeighted
 

@@ -21,7 +21,7 @@ class LimitOps(Ops[Out, Mat]):
         Emits when: an element arrives and fewer than `n` have passed.   Backpressures when: downstream does.
         Completes when: `n` elements have passed, or upstream completes.
         Cancels when: `n` elements have passed, or downstream cancels.
-        Marks: the mark right behind the last element taken passes.
+        Marks: the mark right after the last element taken passes.
         """
         from streamactors.stages.limit.counting import Take
 
@@ -34,7 +34,7 @@ class LimitOps(Ops[Out, Mat]):
         Completes when: the predicate was false, or upstream completes.
         Cancels when: the predicate was false, or downstream cancels.
         Supervision: resume and restart drop the element.
-        Marks: none passes behind the element for which the predicate was false, unless that element was passed on.
+        Marks: none passes after the element for which the predicate was false, unless that element was passed on.
         """
         from streamactors.stages.limit.predicates import TakeWhile
 

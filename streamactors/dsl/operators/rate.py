@@ -48,7 +48,7 @@ class RateOps(Ops[Out, Mat]):
         Emits when: downstream asks and there is an element.   Backpressures when: never, except while the function runs.
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
+        Marks: after the result that has the elements before them.
         """
         from streamactors.stages.rate.conflate import Conflate
 
@@ -60,7 +60,7 @@ class RateOps(Ops[Out, Mat]):
         Emits when: downstream asks and there is a result.   Backpressures when: never, except while a function runs.
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
+        Marks: after the result that has the elements before them.
         """
         from streamactors.stages.rate.conflate import ConflateWithSeed
 
@@ -73,7 +73,7 @@ class RateOps(Ops[Out, Mat]):
         Backpressures when: downstream does and the result has `max_elements`.
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
+        Marks: after the result that has the elements before them.
         """
         from streamactors.stages.rate.conflate import Batch
 
@@ -92,7 +92,7 @@ class RateOps(Ops[Out, Mat]):
         Backpressures when: downstream does and the next element is too heavy.
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
-        Marks: behind the result that has the elements before them.
+        Marks: after the result that has the elements before them.
         """
         from streamactors.stages.rate.conflate import BatchWeighted
 

@@ -41,7 +41,7 @@ class RowOps(Ops[Out, Mat]):
         Emits when: a row has ended; one element may end several.   Backpressures when: downstream does.
         Completes when: upstream completes and all rows have been emitted.   Cancels when: downstream cancels.
         Fails when: the bytes are no text in `encoding`, or a row is no CSV or lacks fields (FramingError, with the line).
-        Marks: behind the row that ends the bytes before them.
+        Marks: after the row that ends the bytes before them.
         """
         from streamactors.stages.framing.rows import ParseCsv
 
@@ -76,7 +76,7 @@ class RowOps(Ops[Out, Mat]):
         Emits when: a line has ended; one element may end several.   Backpressures when: downstream does.
         Completes when: upstream completes and all values have been emitted.   Cancels when: downstream cancels.
         Fails when: a line is no JSON (FramingError, with its number).
-        Marks: behind the value of the line that ends the bytes before them.
+        Marks: after the value of the line that ends the bytes before them.
         """
         from streamactors.stages.framing.rows import ParseJsonLines
 
@@ -97,10 +97,10 @@ class RowOps(Ops[Out, Mat]):
         """Make events of a stream of bytes in the form `text/event-stream`. Comments are skipped; an unfinished event at the end is dropped,
         as the standard says.
 
-        Emits when: the empty line behind an event has come.   Backpressures when: downstream does.
+        Emits when: the empty line after an event has come.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Fails when: an event is longer than `max_length` characters (FramingError).
-        Marks: behind the event that ends the bytes before them.
+        Marks: after the event that ends the bytes before them.
         """
         from streamactors.stages.framing.server_sent_events import ParseServerSentEvents
 
@@ -125,7 +125,7 @@ class RowOps(Ops[Out, Mat]):
         Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
         Backpressures when: downstream does.      Completes when: upstream completes.
         Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the table that has the rows before them.
+        Marks: after the table that has the rows before them.
         """
         return self._tables("to_arrow", rows, within, schema)
 
@@ -137,7 +137,7 @@ class RowOps(Ops[Out, Mat]):
         Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
         Backpressures when: downstream does.      Completes when: upstream completes.
         Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
+        Marks: after the frame that has the rows before them.
         """
         return self._tables("to_pandas", rows, within, schema)
 
@@ -149,7 +149,7 @@ class RowOps(Ops[Out, Mat]):
         Emits when: `rows` rows have come, the span is over and a row has come, or upstream completes with rows left.
         Backpressures when: downstream does.      Completes when: upstream completes.
         Cancels when: downstream cancels.         Fails when: a row has no names, or does not fit the schema.
-        Marks: behind the frame that has the rows before them.
+        Marks: after the frame that has the rows before them.
         """
         return self._tables("to_polars", rows, within, schema)
 

@@ -90,7 +90,7 @@ class SubstreamOps(Ops[Out, Mat]):
         return self._via(PrefixAndTail(n, lambda rest: part(Source, rest)))
 
     def flat_map_prefix(self, n: int, fn: Callable[[list[Out]], Flow[Out, U, Any]]) -> Ops[U, Mat]:
-        """Run the stream behind its first `n` elements through the flow that `fn(those elements)` returns.
+        """Run the stream after its first `n` elements through the flow that `fn(those elements)` returns.
 
         The list is shorter when upstream completes early. Materializes nothing of the flow.
         Emits when: the flow does.                    Backpressures when: the flow does.
@@ -148,16 +148,7 @@ class SubstreamOps(Ops[Out, Mat]):
         return made
 
     def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """End the current substream with each element for which `predicate` is true.
-
-        Merged results of substreams that compute at once leave in the substreams' order.
-        Emits when: a substream has a result.
-        Backpressures when: the current substream has no demand or is not read yet, or 1,024 substreams run.
-        Completes when: upstream and all substreams complete.   Cancels when: downstream cancels.
-        Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
-        Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
-        marks; else they do not pass.
-        """
+        """As `split_when`; each element for which `predicate` is true ends the current substream."""
         from streamactors.stages.substreams.split import SplitAfter
 
         made: SubFlow[Out, Mat] = part(SubFlow, self, SplitAfter(predicate))

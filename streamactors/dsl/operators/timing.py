@@ -49,7 +49,7 @@ class TimingOps(Ops[Out, Mat]):
 
         Emits when: an interval is over, an element has come in it, and there is demand.   Backpressures when: never.
         Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
+        Marks: after the element that is emitted after them; dropped elements are done.
         """
         from streamactors.stages.timing.sampling import Sample
 
@@ -60,7 +60,7 @@ class TimingOps(Ops[Out, Mat]):
 
         Emits when: `span` has passed since the latest element, and there is demand.   Backpressures when: never.
         Completes when: upstream completes, after the element that waits.   Cancels when: downstream cancels.
-        Marks: behind the element that is emitted after them; dropped elements are done.
+        Marks: after the element that is emitted after them; dropped elements are done.
         """
         from streamactors.stages.timing.sampling import Debounce
 

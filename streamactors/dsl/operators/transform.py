@@ -130,7 +130,7 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: `fn` has returned results.        Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the chunk.
-        Marks: behind the results of the chunk before them.
+        Marks: after the results of the chunk before them.
         """
         from streamactors.stages.transform.expanding import MapChunks
 
@@ -155,12 +155,12 @@ class TransformOps(Ops[Out, Mat]):
     def intersperse(
         self, separator: Any, *between_and_end: Any, start: Any = NOT_GIVEN, end: Any = NOT_GIVEN
     ) -> Ops[Any, Mat]:
-        """Put `separator` between elements, `start` before the first and `end` behind the last; an empty stream gets `start` and
+        """Put `separator` between elements, `start` before the first and `end` after the last; an empty stream gets `start` and
         `end`, too. `intersperse(",", start="[", end="]")` can be written `intersperse("[", ",", "]")`.
 
         Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
         Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
-        Marks: held while an element waits behind its separator.
+        Marks: held while an element waits for its separator to leave.
         """
         from streamactors.stages.transform.expanding import Intersperse
 

@@ -43,7 +43,7 @@ class FileSinks(Constructors):
     def to_lines(
         cls, path: Path, encoding: str = "utf-8", *, append: bool = False, sync: bool = False
     ) -> Sink[str, StreamFuture[IOResult]]:
-        """Write texts to a file, each with a line end behind it; otherwise as `to_file`.
+        """Write texts to a file, each with a line end after it; otherwise as `to_file`.
 
         With `append=True` a last line without a line end gets one first, and a WARNING names it: a writer was stopped in the middle of it.
 
@@ -111,7 +111,7 @@ class FileSinks(Constructors):
         A new file begins before an element with which the file would have more than `max_bytes` (a longer element is alone in its file);
         `every` so much time after the file was begun (milliseconds, a timedelta, or a text such as "1h"), also when no element comes; and
         before an element for which `when(element)` is true. A file is made with its first element. A file that exists fails the stream:
-        nothing is overwritten; `append=True` writes behind it. `on_closed(IOResult)` is called with each file that is complete.
+        nothing is overwritten; `append=True` writes after what is there. `on_closed(IOResult)` is called with each file that is complete.
         Materializes: a future of the list of IOResults, one a file.   Backpressures when: it writes.
         Fails when: a file cannot be written (the error names it), or a function raises.
         Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
@@ -151,7 +151,7 @@ class FileSinks(Constructors):
         The stream is at most `buffer` elements ahead of the reader (default: a number that follows the reader). Closing the file object
         cancels the stream; a failure of the stream is raised by `read`. `io.TextIOWrapper(reader)` reads text.
         Materializes: the readable binary file object.   Backpressures when: the thread does not read.
-        Marks: done when the thread reads the bytes behind them.
+        Marks: done when the thread reads the bytes after them.
         """
         from streamactors.stages.files.file_objects import readable
         from streamactors.stages.sinks.pull import PullSink

@@ -35,7 +35,7 @@ class OutsideSinks(Constructors):
 
         `buffer` elements are kept ready; without it the number follows the reader, from 16 to 4,096.
         Materializes: a SinkQueue.                    Backpressures when: `pull` is not called.
-        Marks: done when the element behind them is pulled.
+        Marks: done when the element after them is pulled.
         """
         from streamactors.stages.sinks.sink_queue import ToQueue
 

@@ -91,7 +91,7 @@ class FileSources(Constructors):
     def tail_file(
         cls, path: Path, *, from_end: bool = False, poll: Duration = "250ms", block: int = BLOCK_BYTES
     ) -> Source[bytes, NotUsed]:
-        """Emit the bytes of a file, and then those that are written behind them, without end; `.lines()` makes lines of them.
+        """Emit the bytes of a file, and then those that are written after them, without end; `.lines()` makes lines of them.
 
         The file is looked at every `poll` (milliseconds, a timedelta, or a text such as "1s") while nothing new is in it. A file that does not exist yet
         is waited for. When another file has taken its place (a log that was rotated), the rest of the old file comes first, then the

@@ -1,6 +1,6 @@
 """A table joined with another one by a key that its values name.
 
-Owner: TopologyTask; five operators, with two internal topics between them, as in Kafka Streams:
+Owner: WindowTask; five operators, with two internal topics between them, as in Kafka Streams:
 
 1. `Subscribe`, behind the left table: sends (foreign key, what to do, hash of the value, left key) to the right table's partition.
 2. `ForeignSubscriptions`, there: keeps who subscribes to which right key, and answers with the right value.

@@ -1,6 +1,6 @@
 """A stream joined with the answers of a function: a database, a service, a dictionary.
 
-Owner: TopologyTask. Each key of a list of rows is asked for once, all keys at the same time, and the rows go on in their order when the last
+Owner: WindowTask. Each key of a list of rows is asked for once, all keys at the same time, and the rows go on in their order when the last
 answer is there. So order, positions and exactly once are those of any other step. Answers are kept in a bounded cache of the
 task. The cache is no state: a restart asks again."""
 

@@ -1,6 +1,6 @@
 """A stream joined with a stream: rows of equal key whose times lie in one window, each pair once.
 
-Owner: TopologyTask; one operator for each side. A row first meets the stored rows of the other side, by time and then by
+Owner: WindowTask; one operator for each side. A row first meets the stored rows of the other side, by time and then by
 arrival; then it is stored. A row without a match waits, in a left or outer join, until stream time has closed its window,
 and then gives fn(value, None). A row is late once stream time has passed its window and the grace; it is dropped and counted."""
 

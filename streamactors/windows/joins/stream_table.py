@@ -1,6 +1,6 @@
 """A stream joined with a table: each row of the stream meets the value that the table has at that moment.
 
-Owner: TopologyTask. The rows of the table give nothing. Time and context of a result are those of the stream's row."""
+Owner: WindowTask. The rows of the table give nothing. Time and context of a result are those of the stream's row."""
 
 from __future__ import annotations
 

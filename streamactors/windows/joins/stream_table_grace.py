@@ -1,6 +1,6 @@
 """A stream joined with a versioned table, with grace: a row of the stream waits, so that late rows of the table can come first.
 
-Owner: TopologyTask. A row is due once the stream's own time is its time plus the grace, or later. Rows that are due leave in the order of
+Owner: WindowTask. A row is due once the stream's own time is its time plus the grace, or later. Rows that are due leave in the order of
 their times, then of the bytes of their keys, then of their arrival. If a row is late when it comes, Kafka mode joins it at once, and strict
 mode drops and counts it."""
 

@@ -1,6 +1,6 @@
 """A table joined with a table: an update of one side meets the entry of the other side.
 
-Owner: TopologyTask; one operator for each side, and one behind both. The time of a result is the later one of the update
+Owner: WindowTask; one operator for each side, and one behind both. The time of a result is the later one of the update
 and of the other side's entry, also for deletions. In Kafka mode a deletion is forwarded even if the result never existed;
 in strict mode only if it did."""
 

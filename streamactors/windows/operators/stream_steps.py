@@ -1,6 +1,6 @@
 """The steps on the records of a topology that keep no state: map_values, flat_map, select_key and the like.
 
-Owner: TopologyTask. The functions see every row, also rows whose key or value is None."""
+Owner: WindowTask. The functions see every row, also rows whose key or value is None."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The aggregation of several streams into one table.
 
-Owner: TopologyTask. `TagRows` marks each row with its stream, so that one aggregation adds each by its own function: one
+Owner: WindowTask. `TagRows` marks each row with its stream, so that one aggregation adds each by its own function: one
 store and one stream time for all. Kafka mode over windows has a stream time for each stream but one store, which hides what
 is older than its retention by what all streams put: `share_store` makes such aggregations."""
 

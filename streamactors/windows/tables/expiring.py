@@ -1,6 +1,6 @@
 """A table of a topic whose entries expire: `topics.table(…, ttl=)`.
 
-Owner: TopologyTask. An entry expires when the stream time of its task reaches its timestamp + ttl. Expired entries are never read. Behind the row
+Owner: WindowTask. An entry expires when the stream time of its task reaches its timestamp + ttl. Expired entries are never read. Behind the row
 that moved the time they are removed, in the order of their expiry, and a deletion of each is forwarded, with the time of the expiry. A row that comes
 when its entry would have expired already is refused and counted.
 

@@ -1,6 +1,6 @@
 """The aggregation of a table by another key: subtract what an entry was, add what it is.
 
-Owner: TopologyTask. `RegroupUpdates` sends each update to its groups, by way of a repartition topic: one message if the group
+Owner: WindowTask. `RegroupUpdates` sends each update to its groups, by way of a repartition topic: one message if the group
 stays, else two, the old group first. The value of a message is (new, old). `GroupedTableAggregate` applies them."""
 
 from __future__ import annotations

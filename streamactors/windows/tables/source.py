@@ -1,6 +1,6 @@
 """The first operator of a table that is made of records: the latest value of each key; None deletes.
 
-Owner: TopologyTask. A table that no step reads back has no store: its updates carry no old values, and deletions of unknown
+Owner: WindowTask. A table that no step reads back has no store: its updates carry no old values, and deletions of unknown
 keys are forwarded like others."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A versioned table: each key has its newest value and the values that were valid before, as far back as `history`.
 
-Owner: TopologyTask. A row is a version that is valid from its own time until the next version of its key. A row older than
+Owner: WindowTask. A row is a version that is valid from its own time until the next version of its key. A row older than
 stream time - history is refused and counted. Updates that are not the newest version carry `final` of None, so that joins and
 aggregations of tables can skip them.
 

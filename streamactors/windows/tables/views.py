@@ -1,6 +1,6 @@
 """Views of a table with a store of their own: filter and map_values that have a name.
 
-Owner: TopologyTask. Without a name the view is computed when it is read (`operators/table_steps.py`)."""
+Owner: WindowTask. Without a name the view is computed when it is read (`operators/table_steps.py`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Chains: the topologies of one input. `Source.group_by_key()` begins one; `to_stream()` of its table ends it.
 
 The rows of a chain come in whole chunks, whatever their topic, and equal keys are in one task already: nothing is repartitioned. Nothing joins
-the table of a chain, so an aggregation emits the final results of a suppression right behind it itself. The names of nodes and stores, and the old
+the table of a chain, so an aggregation itself emits the final results of a suppression that comes right after it. The names of nodes and stores, and the old
 values of updates, are those of Kafka Streams."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Chain(Topology):
         return node, f"{kind}-store-{self._numbers - 1:010d}"
 
     def ended(self, stream: TopologyStream) -> Any:
-        """Return what a user continues with behind a stream of results."""
+        """Return what a user continues with after a stream of results."""
         return stream if self._end is None else self._end(self, stream)
 
     @property

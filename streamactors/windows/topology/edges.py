@@ -1,6 +1,6 @@
 """The edges of a task: where rows enter it, leave it, and go round by a repartition topic.
 
-Owner: TopologyTask. Rows leave into the `Outbox` that the operators of a task share."""
+Owner: WindowTask. Rows leave into the `Outbox` that the operators of a task share."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Outbox:
 
 
 class TaskEntrance(Operator):
-    """The first operator behind a topic: drops and counts rows with negative timestamps.
+    """The first operator after a topic: drops and counts rows with negative timestamps.
 
-    `time`: the stream time of the processors behind it, which each row moves; None if there are none."""
+    `time`: the stream time of the processors after it, which each row moves; None if there are none."""
 
     def __init__(
         self, node: str, env: TaskEnvironment, takes: frozenset[type] | None, time: TaskTime | None = None

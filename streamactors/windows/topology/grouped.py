@@ -35,7 +35,7 @@ else:
 
 
 class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
-    """Records of a stream, grouped by key, and by windows behind `windowed_by`. R: the stream of results; W: that of results of windows."""
+    """Records of a stream, grouped by key, and by windows after `windowed_by`. R: the stream of results; W: that of results of windows."""
 
     _ways_out = dict.fromkeys(
         RUNS,

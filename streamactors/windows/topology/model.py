@@ -133,7 +133,7 @@ class Topology:
         self._numbers = 0
 
     def add(self, node: N, *parents: Node) -> N:
-        """Add a node behind its parents; a node with two equal parents receives each row twice."""
+        """Add a node after its parents; a node with two equal parents receives each row twice."""
         self.nodes.append(node)
         for parent in parents:
             parent.children.append(node)
@@ -168,7 +168,7 @@ class Topology:
         return node, f"{node}-store" if kind == "suppress" else node
 
     def ended(self, stream: Any) -> Any:
-        """Return what a user continues with behind a stream of results: the stream."""
+        """Return what a user continues with after a stream of results: the stream."""
         return stream
 
     @property

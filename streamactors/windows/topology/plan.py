@@ -1,7 +1,7 @@
 """The plan of a task: the operators of a topology, wired for one task.
 
-Owner: TopologyTask. A row goes depth first: through everything behind an operator before the next row. Where that cannot be
-seen, a list of rows goes as a whole. It can be seen behind a topic whose rows reach a node by two ways, meet a state that
+Owner: WindowTask. A row goes depth first: through everything after an operator before the next row. Where that cannot be
+seen, a list of rows goes as a whole. It can be seen after a topic whose rows reach a node by two ways, meet a state that
 they changed themselves, or go round by a repartition topic in memory: there each row goes alone."""
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Step:
     whole: bool = True
     process: Callable[[list[Any], list[Any]], None] = field(init=False)
     waits: bool = field(init=False)
-    """The operator wants to hear when everything behind it has processed its results."""
+    """The operator wants to hear when everything after it has processed its results."""
     only: Step | None = None
-    """The one step behind, if `run` may go on there without a deeper call."""
+    """The one step after it, if `run` may go on there without a deeper call."""
 
     def __post_init__(self) -> None:
         self.process = self.operator.process
@@ -43,8 +43,8 @@ class Step:
 
 
 class Way(NamedTuple):
-    """How the rows of a topic enter a task. `alone`: each row goes alone. `time`: calls what is due behind each row, if the task has schedules or timers.
-    `after`: the step behind an entrance that would only check the row."""
+    """How the rows of a topic enter a task. `alone`: each row goes alone. `time`: calls what is due after each row, if the task has schedules or timers.
+    `after`: the step after an entrance that would only check the row."""
 
     step: Step
     alone: bool
@@ -65,7 +65,7 @@ class Way(NamedTuple):
 class Plan:
     """The steps of one task. `entrances`: the ways in, by topic.
 
-    `first_lookups`: the lookups directly behind a topic, which can ask for the keys of many rows though each row goes alone."""
+    `first_lookups`: the lookups directly after a topic, which can ask for the keys of many rows though each row goes alone."""
 
     def __init__(self, build: Build) -> None:
         topology = build.topology
@@ -105,7 +105,7 @@ class Plan:
                     self.first_lookups.append((topic, operator))
 
     def _behind_merges(self, node: Node) -> Step:
-        """Return the step of a node; of a merge of streams with one step behind it, that step."""
+        """Return the step of a node; of a merge of streams with one step after it, that step."""
         step = self.steps[node]
         while type(step.operator) is PassOn and len(node.children) == 1:
             [node] = node.children
@@ -135,7 +135,7 @@ def _goes_alone(source: Node, in_memory: bool, keeps_time: bool) -> tuple[bool, 
 
 
 def _pass_on(step: Step, record: Any) -> None:
-    """Pass a record that a processor forwards to all steps behind it."""
+    """Pass a record that a processor forwards to all steps after it."""
     for target in step.targets:
         run(target, [record])
 
@@ -145,7 +145,7 @@ def _pass_to(target: Step, record: Any) -> None:
 
 
 def run(step: Step, rows: list[Any]) -> None:
-    """Pass rows through an operator and everything behind it.
+    """Pass rows through an operator and everything after it.
 
     When an operator raises, the results of the rows before still go on; an error that they meet came first, so it counts."""
     while True:
@@ -175,7 +175,7 @@ def hand_on(step: Step, rows: list[Any]) -> None:
 
 
 def forward(step: Step, rows: list[Any]) -> None:
-    """Pass results of an operator to the operators behind it."""
+    """Pass results of an operator to the operators after it."""
     targets = step.targets
     if step.whole or len(targets) < 2:
         for target in targets:

@@ -60,7 +60,7 @@ class ProcessSteps(Part, ABC, Generic[S]):
         name: str | None = None,
         semantics: Semantics | None = None,
     ) -> S:
-        """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned behind it."""
+        """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned after it."""
         return self._process("process_values", make, stores, name, semantics, keeps_key=True)
 
     @step

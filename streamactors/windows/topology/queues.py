@@ -1,6 +1,6 @@
 """Rows on their way through repartition topics that are in memory: the topic whose first row has the smallest timestamp is next.
 
-Owner: one TopologyTask. Among topics with equal first timestamps the order is that of Kafka Streams: its queues stand in a
+Owner: one WindowTask. Among topics with equal first timestamps the order is that of Kafka Streams: its queues stand in a
 binary heap (Java's PriorityQueue), which a topic enters when its first row comes and again after each row taken. The order
 of a heap among equals depends on its moves, so the moves are made here in the same way."""
 
@@ -22,7 +22,7 @@ class InternalQueues:
         """The topics that have rows, as a heap."""
 
     def add(self, topic: str, rows: Iterable[Any]) -> None:
-        """Add rows behind those of a topic."""
+        """Add rows after those of a topic."""
         queue = self._rows.get(topic)
         if queue is None:
             queue = self._rows[topic] = deque()

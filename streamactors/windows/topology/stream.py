@@ -46,8 +46,8 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         RUNS,
         'a topology runs as a whole: topics.source(stream).run_with(sink), or stream.to("topic") and topics.graph().run() over Kafka',
     ) | {
-        "branch": "a stream may have several steps behind it: one filter(predicate) for each branch",
-        "split": "a stream may have several steps behind it: one filter(predicate) for each branch",
+        "branch": "a stream may have several steps after it: one filter(predicate) for each branch",
+        "split": "a stream may have several steps after it: one filter(predicate) for each branch",
         "foreach": "peek(fn) calls fn for each record",
         "print": "peek(print) prints each record",
         "through": 'repartition() passes the records through a topic of the topology; to("topic") and topics.stream("topic") through one of yours',
@@ -67,7 +67,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         self.node = node
         self.key_changed = key_changed
         self._windowed = windowed
-        self._together: TopologyStream | None = None  # behind the repartition topic that unnamed joins share
+        self._together: TopologyStream | None = None  # after the repartition topic that unnamed joins share
 
     # ── without state ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,7 +357,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         return self._together
 
     def with_equal_keys_together(self, base: str, *, needs_key: bool = True) -> TopologyStream:
-        """Return the stream behind the repartition topic `<base>-repartition`."""
+        """Return the stream after the repartition topic `<base>-repartition`."""
         topology = self.topology
         counted = topology.semantics == "strict"
         node = self._as_records().node

@@ -112,7 +112,7 @@ class TopologyTable(Part, WaysOut, Generic[R]):
 
     @step
     def emit_on_window_close(self, *, idle_after: Duration | None = None) -> TopologyTable[R]:
-        """Emit final results only, from the store of the aggregation, without a buffer. Must stand directly behind the aggregation. `idle_after`
+        """Emit final results only, from the store of the aggregation, without a buffer. Must stand directly after the aggregation. `idle_after`
         (ms, a timedelta or a text) as in windowed_by."""
         node = self.node
         if (
@@ -122,7 +122,7 @@ class TopologyTable(Part, WaysOut, Generic[R]):
             or node.emits_on_close
         ):
             raise BuildError(
-                "emit_on_window_close reads the store of a windowed aggregation: put it directly behind count, reduce or "
+                "emit_on_window_close reads the store of a windowed aggregation: put it directly after count, reduce or "
                 "aggregate, before any other step"
             )
         if isinstance(node.windowing.windows, UnlimitedWindows):

@@ -39,7 +39,7 @@ class TopologyTopics:
         `name`: of its store; without a name the table has a store only if a step reads it. `history` (ms, a timedelta or a text): keep older
         versions for so long (stream time), so that a join finds the version that was valid at a row's time; older rows are refused. `ttl`
         (the same): an entry expires when the stream time of the task reaches its timestamp + ttl; then it is not read any more, and its deletion is
-        forwarded behind the row that has moved the time."""
+        forwarded after the row that has moved the time."""
         source = self._source("table", topic, key, value, timestamp)
         node = table_source(self.topology, "table", name, history, ttl)
         return TopologyTable(self.topology, self.topology.add(node, source))

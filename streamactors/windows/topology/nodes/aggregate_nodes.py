@@ -42,7 +42,7 @@ class AggregateNode(TableNode):
         return True
 
     def carries(self, suppressed: Suppressed) -> bool:
-        """Whether the aggregation may emit the final results of a suppression right behind it itself, without the buffer.
+        """Whether the aggregation itself may emit the final results of a suppression right after it, without the buffer.
 
         It may if the suppression wants only the last update of a window and nobody measures its buffer; the values then stay in the store.
         A buffer over sessions or sliding windows also holds what was merged or deleted, so there it may only for an unbounded suppression

@@ -87,7 +87,7 @@ class CogroupPartNode(Node):
 
 
 class CogroupNode(TableNode):
-    """Kafka mode, windows: the table behind the parts."""
+    """Kafka mode, windows: the table after the parts."""
 
     _derives = False
 

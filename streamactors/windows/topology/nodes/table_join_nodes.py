@@ -45,7 +45,7 @@ class TableJoinSideNode(Node):
 
 
 class TableJoinNode(TableNode):
-    """The joined table, behind both sides."""
+    """The joined table, after both sides."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The nodes of tables: sources, views, suppression, and the way back to a stream.
 
-A table sends old values only if a step behind it needs them (`enable_old`), and a source has a store only if a step reads it
+A table sends old values only if a step after it needs them (`enable_old`), and a source has a store only if a step reads it
 (`materialize`). Both are decided while the topology is built, in the order of its steps, as in Kafka Streams: it decides
 which deletions a filter forwards."""
 
@@ -73,7 +73,7 @@ class TableNode(Node):
             table.materialize()
 
     def carries(self, suppressed: Suppressed) -> bool:
-        """Whether the operator of this table can do the work of a suppression right behind it."""
+        """Whether the operator of this table can do the work of a suppression that comes right after it."""
         return False
 
 
