@@ -1,7 +1,8 @@
 """Counts files, lines and arrows per package, and finds import cycles between files.
 
 A node is a sub-package, or a file directly in the package; `__init__` is the package itself and no node. An arrow is a distinct pair of
-nodes of which one imports the other; imports inside functions and under TYPE_CHECKING count.
+nodes of which one imports the other; imports inside functions and under TYPE_CHECKING count. A cycle may contain imports under
+TYPE_CHECKING of files of the same package (`streamactors.kafka` is one): they only name types.
 
     python tools/arrows.py                      a table of the packages of streamactors
     python tools/arrows.py streamactors.kafka   the nodes and arrows of one package
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,27 +34,50 @@ def files() -> dict[str, Path]:
     return {module_of(path): path for path in sorted((ROOT / PACKAGE).rglob("*.py"))}
 
 
-def imports() -> Imports:
-    """Return which file imports which."""
+def imports(*, annotations: bool = True) -> Imports:
+    """Return which file imports which, without `annotations` only what `imported_by` returns without them."""
     known = files()
-    return {module: set(_imported(module, path, known)) - {module} for module, path in known.items()}
+    return {
+        module: imported_by(module, path.read_text(encoding="utf-8"), known, annotations=annotations) - {module}
+        for module, path in known.items()
+    }
 
 
-def _imported(module: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                own = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-                base = ".".join([*own[: len(own) - node.level + 1], *([base] if base else [])])
-            for alias in node.names:
-                inner = f"{base}.{alias.name}"
-                if inner in known:
-                    yield inner
-                elif base in known:
-                    yield base
+def imported_by(module: str, source: str, known: Container[str], *, annotations: bool = True) -> set[str]:
+    """Return the modules of `known` that a file imports; without `annotations` not those of its package under TYPE_CHECKING."""
+    tree = ast.parse(source)
+    unread = set() if annotations else _under_type_checking(tree)
+    return {
+        target
+        for node in ast.walk(tree)
+        for target in _targets(node, known)
+        if node not in unread or _package_of(target) != _package_of(module)
+    }
+
+
+def _package_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def _under_type_checking(tree: ast.Module) -> set[ast.AST]:
+    conditions = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    return {node for condition in conditions for statement in condition.body for node in ast.walk(statement)}
+
+
+def _targets(node: ast.AST, known: Container[str]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in known)
+    elif isinstance(node, ast.ImportFrom):
+        assert not node.level, "the product has no relative imports"
+        base = node.module or ""
+        for alias in node.names:
+            inner = f"{base}.{alias.name}"
+            if inner in known:
+                yield inner
+            elif base in known:
+                yield base
 
 
 def node_of(module: str, package: str) -> str | None:
@@ -128,7 +152,7 @@ def main(arguments: list[str]) -> int:
     """Print what the arguments ask for."""
     found = imports()
     if arguments == ["--cycles"]:
-        for group in cycles(found):
+        for group in cycles(imports(annotations=False)):
             print(" ".join(group))
     elif arguments:
         _print_package(arguments[0], found)
