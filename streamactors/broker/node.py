@@ -49,13 +49,6 @@ class Routes(Served, Protocol):
     def get(self, key: int) -> Any: ...
 
 
-FORWARDED: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81})
-"""Requests that only the active controller can serve: CreateTopics, DeleteTopics, CreateAcls, DeleteAcls, AlterConfigs,
-CreatePartitions, CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, ElectLeaders, IncrementalAlterConfigs,
-AlterPartitionReassignments, ListPartitionReassignments, AlterClientQuotas, AlterUserScramCredentials, DescribeQuorum, UpdateFeatures, UnregisterBroker,
-AddRaftVoter, RemoveRaftVoter."""
-
-
 class Commands(Protocol):
     """Carries out commands: the controller in this process, or the way to one in another process."""
 

@@ -161,4 +161,5 @@ API: Final = Api(
     refuse=_refuse,
     decode=decode_fetch_request,
     encode=_encode,
+    between_nodes=True,
 )

@@ -39,4 +39,4 @@ def _report(request: Request, what: str) -> None:
     request.node.processor.foreigners.report(request.connection.host, request.connection.peer, what)
 
 
-API: Final = Api(key=17, versions=(0, 1), authorise=anyone, handle=handle)
+API: Final = Api(key=17, versions=(0, 1), authorise=anyone, handle=handle, on_controllers=True, between_nodes=True)

@@ -56,4 +56,6 @@ def _refuse(request: Request, code: ErrorCode) -> Body:
     return {"error_code": code, "api_keys": [{"api_key": 18, "min_version": low, "max_version": high}]}
 
 
-API: Final = Api(key=18, versions=_VERSIONS, authorise=anyone, handle=handle, refuse=_refuse)
+API: Final = Api(
+    key=18, versions=_VERSIONS, authorise=anyone, handle=handle, refuse=_refuse, on_controllers=True, between_nodes=True
+)

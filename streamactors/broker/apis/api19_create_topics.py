@@ -93,4 +93,4 @@ def _configs(request: Request, created: TopicCreated) -> list[dict[str, Any]]:
     ]
 
 
-API: Final = Api(key=19, versions=(2, 7), authorise=each, handle=handle, refuse=refuse)
+API: Final = Api(key=19, versions=(2, 7), authorise=each, handle=handle, refuse=refuse, forwarded=True)

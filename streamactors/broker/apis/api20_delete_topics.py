@@ -89,4 +89,4 @@ def _result(deleted: TopicDeleted) -> dict[str, Any]:
     }
 
 
-API: Final = Api(key=20, versions=(1, 6), authorise=each, handle=handle, refuse=refuse)
+API: Final = Api(key=20, versions=(1, 6), authorise=each, handle=handle, refuse=refuse, forwarded=True)

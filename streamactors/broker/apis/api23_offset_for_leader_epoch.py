@@ -55,4 +55,4 @@ def _refuse(request: Request, code: ErrorCode) -> Body:
     return _answer(request, lambda _, asked: _error(asked, code))
 
 
-API: Final = Api(key=23, versions=(2, 4), authorise=each, handle=handle, refuse=_refuse)
+API: Final = Api(key=23, versions=(2, 4), authorise=each, handle=handle, refuse=_refuse, between_nodes=True)

@@ -139,4 +139,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(request, asked, [dict.fromkeys(each.partitions, code) for each in asked])
 
 
-API: Final = Api(key=24, versions=(0, 5), authorise=authorise, handle=handle, refuse=refuse)
+API: Final = Api(key=24, versions=(0, 5), authorise=authorise, handle=handle, refuse=refuse, between_nodes=True)

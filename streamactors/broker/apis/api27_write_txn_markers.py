@@ -80,4 +80,6 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(request, dict.fromkeys(_places(request), code))
 
 
-API: Final = Api(key=27, versions=(1, 2), authorise=authorise, handle=handle, refuse=refuse)
+API: Final = Api(
+    key=27, versions=(1, 2), authorise=authorise, handle=handle, refuse=refuse, between_nodes=True, charged=False
+)

@@ -26,4 +26,4 @@ def handle(request: Request) -> Body:
     return {"error_code": ErrorCode.NONE, "error_message": None, "resources": by_resource(found)}
 
 
-API: Final = Api(key=29, versions=(1, 3), authorise=describe_cluster, handle=handle)
+API: Final = Api(key=29, versions=(1, 3), authorise=describe_cluster, handle=handle, on_controllers=True)

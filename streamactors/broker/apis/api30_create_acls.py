@@ -48,4 +48,4 @@ def refuse(request: Request, code: ErrorCode, message: str | None = None) -> Bod
     return {"results": [{"error_code": code, "error_message": message} for _ in request.message.creations]}
 
 
-API: Final = Api(key=30, versions=(1, 3), authorise=alter_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=30, versions=(1, 3), authorise=alter_cluster, handle=handle, refuse=refuse, forwarded=True)

@@ -61,4 +61,4 @@ def refuse(request: Request, code: ErrorCode, message: str | None = None) -> Bod
     return {"filter_results": [_refused(code, message) for _ in request.message.filters]}
 
 
-API: Final = Api(key=31, versions=(1, 3), authorise=alter_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=31, versions=(1, 3), authorise=alter_cluster, handle=handle, refuse=refuse, forwarded=True)

@@ -106,4 +106,4 @@ def _refused(resource: Any, code: ErrorCode, message: str | None) -> dict[str, A
     }
 
 
-API: Final = Api(key=32, versions=(1, 4), authorise=each, handle=handle, refuse=refuse)
+API: Final = Api(key=32, versions=(1, 4), authorise=each, handle=handle, refuse=refuse, on_controllers=True)

@@ -25,5 +25,11 @@ def _replacement(resource: Any) -> ResourceChange:
 
 
 API: Final = Api(
-    key=33, versions=(0, 2), authorise=each, handle=handle, refuse=refuse, refused_here=refuse_other_brokers
+    key=33,
+    versions=(0, 2),
+    authorise=each,
+    handle=handle,
+    refuse=refuse,
+    refused_here=refuse_other_brokers,
+    forwarded=True,
 )

@@ -43,4 +43,4 @@ def handle(request: Request) -> Body | Later:
     return LATER
 
 
-API: Final = Api(key=36, versions=(0, 2), authorise=anyone, handle=handle)
+API: Final = Api(key=36, versions=(0, 2), authorise=anyone, handle=handle, on_controllers=True, between_nodes=True)

@@ -50,4 +50,4 @@ def _result(name: str, code: ErrorCode, message: str | None) -> dict[str, Any]:
     return {"name": name, "error_code": code, "error_message": message}
 
 
-API: Final = Api(key=37, versions=(0, 3), authorise=each, handle=handle, refuse=refuse)
+API: Final = Api(key=37, versions=(0, 3), authorise=each, handle=handle, refuse=refuse, forwarded=True)

@@ -70,4 +70,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(request, code, request.principal)
 
 
-API: Final = Api(key=38, versions=(1, 3), authorise=each, handle=handle, refuse=refuse, here=why_not)
+API: Final = Api(key=38, versions=(1, 3), authorise=each, handle=handle, refuse=refuse, here=why_not, forwarded=True)

@@ -18,4 +18,6 @@ def handle(request: Request) -> Body | Later:
     return change(request, request.message.renew_period_ms, renew=True)
 
 
-API: Final = Api(key=39, versions=(1, 2), authorise=each, handle=handle, refuse=refuse_change, here=why_not)
+API: Final = Api(
+    key=39, versions=(1, 2), authorise=each, handle=handle, refuse=refuse_change, here=why_not, forwarded=True
+)

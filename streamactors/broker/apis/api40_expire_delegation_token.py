@@ -17,4 +17,6 @@ def handle(request: Request) -> Body | Later:
     return change(request, request.message.expiry_time_period_ms, renew=False)
 
 
-API: Final = Api(key=40, versions=(1, 2), authorise=each, handle=handle, refuse=refuse_change, here=why_not)
+API: Final = Api(
+    key=40, versions=(1, 2), authorise=each, handle=handle, refuse=refuse_change, here=why_not, forwarded=True
+)

@@ -54,4 +54,4 @@ def _result(number: int, code: ErrorCode, message: str | None) -> dict[str, Any]
     return {"partition_id": number, "error_code": code, "error_message": message}
 
 
-API: Final = Api(key=43, versions=(0, 2), authorise=alter_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=43, versions=(0, 2), authorise=alter_cluster, handle=handle, refuse=refuse, forwarded=True)

@@ -25,5 +25,11 @@ def _changes(resource: Any) -> ResourceChange:
 
 
 API: Final = Api(
-    key=44, versions=(0, 1), authorise=each, handle=handle, refuse=refuse, refused_here=refuse_other_brokers
+    key=44,
+    versions=(0, 1),
+    authorise=each,
+    handle=handle,
+    refuse=refuse,
+    refused_here=refuse_other_brokers,
+    forwarded=True,
 )

@@ -61,4 +61,4 @@ def _responses(request: Request, outcomes: Iterator[Outcome]) -> list[dict[str, 
     ]
 
 
-API: Final = Api(key=45, versions=(0, 1), authorise=alter_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=45, versions=(0, 1), authorise=alter_cluster, handle=handle, refuse=refuse, forwarded=True)

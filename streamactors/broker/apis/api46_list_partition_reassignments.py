@@ -34,4 +34,4 @@ def handle(request: Request) -> Body:
     }
 
 
-API: Final = Api(key=46, versions=(0, 0), authorise=describe_cluster, handle=handle)
+API: Final = Api(key=46, versions=(0, 0), authorise=describe_cluster, handle=handle, forwarded=True)

@@ -77,4 +77,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(entities, [Outcome(code) for _ in entities])
 
 
-API: Final = Api(key=49, versions=(0, 1), authorise=alter_cluster_configs, handle=handle, refuse=refuse)
+API: Final = Api(key=49, versions=(0, 1), authorise=alter_cluster_configs, handle=handle, refuse=refuse, forwarded=True)

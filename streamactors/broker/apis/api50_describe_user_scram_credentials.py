@@ -45,4 +45,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"error_code": code, "error_message": text, "results": [result]}
 
 
-API: Final = Api(key=50, versions=(0, 0), authorise=describe_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=50, versions=(0, 0), authorise=describe_cluster, handle=handle, refuse=refuse, on_controllers=True)

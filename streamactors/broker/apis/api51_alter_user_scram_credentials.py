@@ -53,4 +53,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"results": [{"user": name, "error_code": code, "error_message": None} for name in names]}
 
 
-API: Final = Api(key=51, versions=(0, 0), authorise=alter_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=51, versions=(0, 0), authorise=alter_cluster, handle=handle, refuse=refuse, forwarded=True)

@@ -81,4 +81,4 @@ def _replica(replica: Replica) -> dict[str, Any]:
     }
 
 
-API: Final = Api(key=55, versions=(0, 2), authorise=describe_cluster, handle=handle)
+API: Final = Api(key=55, versions=(0, 2), authorise=describe_cluster, handle=handle, forwarded=True)

@@ -51,4 +51,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(request, Outcome(code))
 
 
-API: Final = Api(key=57, versions=(0, 2), authorise=alter_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=57, versions=(0, 2), authorise=alter_cluster, handle=handle, refuse=refuse, forwarded=True)

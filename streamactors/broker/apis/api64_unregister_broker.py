@@ -23,4 +23,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=64, versions=(0, 0), authorise=alter_cluster, handle=handle)
+API: Final = Api(key=64, versions=(0, 0), authorise=alter_cluster, handle=handle, forwarded=True)

@@ -44,4 +44,4 @@ def body(changed: Changed) -> Body:
     return {"throttle_time_ms": 0, "error_code": changed.code, "error_message": changed.message}
 
 
-API: Final = Api(key=80, versions=(0, 1), authorise=alter_cluster, handle=handle)
+API: Final = Api(key=80, versions=(0, 1), authorise=alter_cluster, handle=handle, forwarded=True)

@@ -34,4 +34,4 @@ def handle(request: Request) -> Body | Later:
     return LATER
 
 
-API: Final = Api(key=81, versions=(0, 0), authorise=alter_cluster, handle=handle)
+API: Final = Api(key=81, versions=(0, 0), authorise=alter_cluster, handle=handle, forwarded=True)

@@ -78,4 +78,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"throttle_time_ms": 0, "error_code": code, "responses": ()}
 
 
-API: Final = Api(key=1, versions=(13, 18), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=1, versions=(13, 18), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

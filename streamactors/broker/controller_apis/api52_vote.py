@@ -38,4 +38,4 @@ def handle(request: Request) -> Body | Later:
     return ask_quorum(request, vote, lambda answer: {"vote_granted": answer.granted}, endpoints_from=1)
 
 
-API: Final = Api(key=52, versions=(0, 2), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=52, versions=(0, 2), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

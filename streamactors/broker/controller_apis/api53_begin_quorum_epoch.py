@@ -24,4 +24,4 @@ def handle(request: Request) -> Body | Later:
     )
 
 
-API: Final = Api(key=53, versions=(0, 1), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=53, versions=(0, 1), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

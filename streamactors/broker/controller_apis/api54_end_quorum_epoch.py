@@ -27,4 +27,4 @@ def handle(request: Request) -> Body | Later:
     return ask_quorum(request, end, nothing_more, endpoints_from=1)
 
 
-API: Final = Api(key=54, versions=(0, 1), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=54, versions=(0, 1), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

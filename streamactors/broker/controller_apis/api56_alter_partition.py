@@ -82,4 +82,4 @@ def _partition(index: int, outcome: IsrOutcome) -> dict[str, Any]:
     }
 
 
-API: Final = Api(key=56, versions=(2, 3), authorise=cluster_action, handle=handle)
+API: Final = Api(key=56, versions=(2, 3), authorise=cluster_action, handle=handle, between_nodes=True)

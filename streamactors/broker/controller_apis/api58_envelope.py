@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode, Refusal
 from streamactors.broker.network.output import Part
-from streamactors.broker.node import FORWARDED
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
 from streamactors.broker.protocol.primitives import read_string
@@ -120,8 +119,8 @@ def _unpacked(request: Request, frame: memoryview, client: _Client) -> _Envelope
     header = read_request_header(frame)
     key, version, _, _, body = header
     routes = request.node.controller_routes
-    api = routes.get(key) if routes is not None and key in FORWARDED else None
-    if api is None or not api.versions[0] <= version <= api.versions[1] or api.encode is not None:
+    api = None if routes is None else routes.get(key)
+    if api is None or not api.forwarded or not api.versions[0] <= version <= api.versions[1] or api.encode is not None:
         raise Refusal(ErrorCode.INVALID_REQUEST)
     inner = _Enveloped(request, client, header, api, len(frame))
     inner.message = messages().decode_request(key, version, frame, body)

@@ -59,4 +59,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"throttle_time_ms": 0, "error_code": code, "topics": ()}
 
 
-API: Final = Api(key=59, versions=(0, 1), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=59, versions=(0, 1), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

@@ -43,4 +43,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=62, versions=(2, 4), authorise=cluster_action, handle=handle)
+API: Final = Api(key=62, versions=(2, 4), authorise=cluster_action, handle=handle, between_nodes=True)

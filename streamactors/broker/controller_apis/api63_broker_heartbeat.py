@@ -44,4 +44,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=63, versions=(0, 1), authorise=cluster_action, handle=handle)
+API: Final = Api(key=63, versions=(0, 1), authorise=cluster_action, handle=handle, between_nodes=True)

@@ -34,4 +34,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body(code, 0, 0)
 
 
-API: Final = Api(key=67, versions=(0, 0), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=67, versions=(0, 0), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

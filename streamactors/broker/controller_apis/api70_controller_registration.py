@@ -33,4 +33,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=70, versions=(0, 0), authorise=cluster_action, handle=handle)
+API: Final = Api(key=70, versions=(0, 0), authorise=cluster_action, handle=handle, between_nodes=True)

@@ -60,4 +60,4 @@ def _directory(folder: Any, codes: dict[tuple[uuid.UUID, uuid.UUID, int], Any]) 
     }
 
 
-API: Final = Api(key=73, versions=(0, 0), authorise=cluster_action, handle=handle)
+API: Final = Api(key=73, versions=(0, 0), authorise=cluster_action, handle=handle, between_nodes=True)

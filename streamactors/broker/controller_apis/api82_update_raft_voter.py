@@ -50,4 +50,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"throttle_time_ms": 0, "error_code": code, "current_leader": leader}
 
 
-API: Final = Api(key=82, versions=(0, 0), authorise=cluster_action, handle=handle, refuse=refuse)
+API: Final = Api(key=82, versions=(0, 0), authorise=cluster_action, handle=handle, refuse=refuse, between_nodes=True)

@@ -18,9 +18,6 @@ from streamactors.clock import Clock
 
 _PRODUCE_KEY: Final = 0
 _FETCH_KEY: Final = 1
-_EXEMPT: Final = frozenset({27})
-"""Requests that only brokers send: WriteTxnMarkers. A follower's Fetch is exempt, too."""
-
 _PERCENT_PER_NS: Final = 100.0 / 1e9
 
 
@@ -38,6 +35,8 @@ class Charged(Protocol):
 
     @property
     def api_key(self) -> int: ...
+    @property
+    def charged(self) -> bool: ...
     @property
     def principal(self) -> str: ...
     @property
@@ -80,7 +79,7 @@ class Charging:
     def charged(self, request: Charged, answer: Any) -> Any:
         """Charge a request and return its answer, with the throttle time in it. The answer is None if there will be none."""
         key = request.api_key
-        if key in _EXEMPT or (key == _FETCH_KEY and request.message.replica_id >= 0):
+        if not request.charged or (key == _FETCH_KEY and request.message.replica_id >= 0):  # of a follower
             return answer
         quotas, now_ms = self.quotas, self._now_ms()
         user, client_id = _client(request)

@@ -6,7 +6,7 @@ request for its key. ApiVersions answers with this table."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -57,7 +57,11 @@ class Api:
     `error_code`. `decode` and `encode` replace the general codec. `here` is the part of the check that needs the client's connection: a
     broker makes it before it forwards a request to the controller. `refused_here` looks at the decoded request. `alone`: the
     connection serves no other request until this one is answered, because the next request may read what this one writes. In Apache Kafka
-    every request is served alone."""
+    every request is served alone.
+
+    `forwarded`: only the active controller can serve it, so a broker sends it there. `on_controllers`: a listener for controllers serves it, too, as it
+    does every forwarded one. `between_nodes`: brokers and controllers ask it of each other. Other requests wait for its answer, so it never
+    waits for their bytes (`Limits.max_in_flight_bytes`). `charged`: the quotas of its client count it."""
 
     key: int
     versions: tuple[int, int]
@@ -71,23 +75,28 @@ class Api:
         None  # the answer to a request that may not be forwarded, None if it may; or a PartlyRefused
     )
     alone: bool = False
+    forwarded: bool = False
+    on_controllers: bool = False
+    between_nodes: bool = False
+    charged: bool = True
 
 
 _FILE: Final = re.compile(r"api(\d\d)_\w+")
 
 
 class Routes:
-    """The APIs by key."""
+    """The APIs by key. Those of a listener for controllers have the table `beside` them, whose APIs they serve as far as these say so."""
 
-    def __init__(self, modules: Mapping[int, str], apis: Iterable[Api] = ()) -> None:
+    def __init__(self, modules: Mapping[int, str], apis: Iterable[Api] = (), *, beside: Routes | None = None) -> None:
         self._modules = dict(modules)
+        self._beside = beside
         self.loaded = {api.key: api for api in apis}
         """The imported APIs, by key; `get` imports the others."""
 
     @classmethod
-    def of_package(cls, package: ModuleType, *, beside: Mapping[int, str] | None = None) -> Routes:
-        """Return the table of a package's files, and of the modules `beside` it by key. Raises DuplicateApi if two have one key."""
-        modules: dict[int, str] = dict(beside or {})
+    def of_package(cls, package: ModuleType, *, beside: Routes | None = None) -> Routes:
+        """Return the table of a package's files. Raises DuplicateApi if two have one key."""
+        modules: dict[int, str] = {}
         for info in iter_modules(package.__path__, f"{package.__name__}."):
             match = _FILE.fullmatch(info.name.rpartition(".")[2])
             if match is None:
@@ -96,23 +105,27 @@ class Routes:
             if key in modules:
                 raise DuplicateApi(f"API key {key}: {modules[key]} and {info.name} both serve it; remove one")
             modules[key] = info.name
-        return cls(modules)
-
-    def modules(self, keys: Collection[int]) -> dict[int, str]:
-        """Return the modules of these keys, for another table."""
-        return {key: name for key, name in self._modules.items() if key in keys}
+        return cls(modules, beside=beside)
 
     def get(self, key: int) -> Api | None:
         """Return the API of a key, None if it is not served."""
         api = self.loaded.get(key)
         if api is None and key in self._modules:
             api = self.loaded[key] = self._load(key)
+        if api is None and self._beside is not None:
+            other = self._beside.get(key)
+            return other if other is not None and (other.forwarded or other.on_controllers) else None
         return api
+
+    @property
+    def keys(self) -> Set[int]:
+        """The keys of the table; those `beside` it may not be served."""
+        return self._modules.keys() | self.loaded.keys() | (set() if self._beside is None else self._beside.keys)
 
     @cached_property
     def ranges(self) -> list[tuple[int, int, int]]:
         """(key, lowest version, highest version) of every API, by key."""
-        apis = [self.get(key) for key in sorted(self._modules.keys() | self.loaded.keys())]
+        apis = [self.get(key) for key in sorted(self.keys)]
         return [(api.key, *api.versions) for api in apis if api is not None]
 
     def _load(self, key: int) -> Api:

@@ -10,7 +10,7 @@ from typing import Final
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.network.connection import Connection, Mute
-from streamactors.broker.node import FORWARDED, Node
+from streamactors.broker.node import Node
 from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
@@ -20,15 +20,8 @@ from streamactors.broker.requests.request import Request, messages
 from streamactors.broker.security.rights import NOT_ALLOWED, each
 
 _VERSION_OF_ALL_CLIENTS: Final = 0
-_BETWEEN_BROKERS: Final = frozenset({1, 17, 18, 23, 24, 27, 36, 52, 53, 54, 56, 59, 62, 63, 67, 70, 73, 82})
-"""What brokers and controllers ask each other: Fetch, SaslHandshake, ApiVersions, OffsetForLeaderEpoch, AddPartitionsToTxn,
-WriteTxnMarkers, SaslAuthenticate, Vote, BeginQuorumEpoch, EndQuorumEpoch, AlterPartition, FetchSnapshot, BrokerRegistration,
-BrokerHeartbeat, AllocateProducerIds, ControllerRegistration, AssignReplicasToDirs, UpdateRaftVoter.
-
-Requests in service wait for them, so they never wait for the bytes of requests in service (`Limits.max_in_flight_bytes`)."""
-_COUNTED_BYTES: Final = (
-    64 << 10
-)  # larger ones are counted all the same, so that no client can fill the memory with them
+_COUNTED_BYTES: Final = 64 << 10
+"""A larger request between nodes is counted all the same, so that no client can fill the memory with them."""
 
 
 class Dispatch:
@@ -66,13 +59,13 @@ class Dispatch:
             return
         low, high = api.versions
         size = len(frame)
-        counted = 0 if size < _COUNTED_BYTES and key in _BETWEEN_BROKERS else size
+        counted = 0 if size < _COUNTED_BYTES and api.between_nodes else size
         request = Request(self._node, connection, header, api, counted, connection.last_active_ms)
         if not low <= version <= high:
             self._refuse_version(request, api)
             return
         forwarding = self._node.forwarding
-        if forwarding is not None and key in FORWARDED and not connection.listener.for_controllers:
+        if forwarding is not None and api.forwarded and not connection.listener.for_controllers:
             connection.begin(request)
             if api.here is not None and (denied := api.here(request)):
                 request.refuse(denied)

@@ -52,6 +52,8 @@ class Answering(Protocol):
     def refuse(self) -> Callable[[Request, ErrorCode], Any] | None: ...
     @property
     def alone(self) -> bool: ...
+    @property
+    def charged(self) -> bool: ...
 
 
 class Request:
@@ -116,6 +118,11 @@ class Request:
     def api_key(self) -> int:
         """The key of the API."""
         return self._header[0]
+
+    @property
+    def charged(self) -> bool:
+        """Whether the quotas of the client count this request."""
+        return self._api.charged
 
     @property
     def client_id(self) -> str:

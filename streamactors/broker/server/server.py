@@ -227,8 +227,7 @@ class Broker:
         """Serve the requests of a listener for controllers."""
         from streamactors.broker import controller_apis
 
-        shared = self.routes.modules(controller_apis.SHARED)
-        self.node.controller_routes = Routes.of_package(controller_apis, beside=shared)
+        self.node.controller_routes = Routes.of_package(controller_apis, beside=self.routes)
 
     def _lead(self) -> None:
         """Make the parts of a node whose controller has other brokers."""
