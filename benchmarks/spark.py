@@ -97,14 +97,14 @@ class TimedSink:
             self.sink = SparkSink.foreach_batch(spark, lambda df, epoch: self._rate.batch(df.count()), SCHEMA, **more)
             return
         self.sink = SparkSink.parquet(spark, self._table, SCHEMA, **more)
-        write = self.sink.module.stage.settings.write  # type: ignore[attr-defined]
+        write = self.sink.module.stage.target.write  # type: ignore[attr-defined]
 
         def timed(frame: Any, epoch: int, query_id: str) -> None:
             write(frame, epoch, query_id)
             self._epochs.append(epoch)
             self._rate.batch(0)
 
-        object.__setattr__(self.sink.module.stage.settings, "write", timed)  # type: ignore[attr-defined]
+        object.__setattr__(self.sink.module.stage.target, "write", timed)  # type: ignore[attr-defined]
 
     def run(self, source: Source[Any, Any]) -> Rate:
         """Run a stream into it; return its rate."""

@@ -98,7 +98,7 @@ def cost_of_state(keys: int, n: int = 1_000_000) -> Row:
     from streamactors.spark.executors.ranges import At, Range
     from streamactors.spark.executors.states import States
     from streamactors.spark.executors.translate import translate
-    from streamactors.spark.sink.sink_logic import SinkSettings
+    from streamactors.spark.sink.settings import SinkTarget
     from streamactors.spark.sink.spark_sink import SparkSinkStage
     from streamactors.windows.state.store_log import TaskIdentity
 
@@ -107,8 +107,8 @@ def cost_of_state(keys: int, n: int = 1_000_000) -> Row:
             identity = TaskIdentity(self.application, partition, self.partitions)
             return replace(self.factory, on_failure=self._skips).restored(identity, entries)
 
-    settings: Any = SinkSettings(None, print, None, "nowhere", 1, 1, {}, None, None, "127.0.0.1", None, True)  # type: ignore[arg-type]
-    end: Sink[Any, Any] = Sink(StageModule(SparkSinkStage("SparkSink.foreach_batch", settings)))
+    target = SinkTarget(None, print, None, "nowhere", 1)  # type: ignore[arg-type]
+    end: Sink[Any, Any] = Sink(StageModule(SparkSinkStage("SparkSink.foreach_batch", target)))
 
     def run(cluster: Cluster, folder: str | None) -> float:
         program: Program = translate(counted(rows_of(cluster, "g")).to(end).module).program

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from streamactors.spark.kafka_format.register import register_kafka_format as register_kafka_format
     from streamactors.spark.query.query import SparkStreamQuery as SparkStreamQuery
     from streamactors.spark.session.session import spark_session as spark_session
+    from streamactors.spark.sink.settings import SparkSinkSettings as SparkSinkSettings
     from streamactors.spark.sink.spark_sink import SparkSink as SparkSink
 
 _load, __dir__ = lazy_names(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("SparkExecutors", "SparkSink", "SparkSource", "on_spark"):
+    if name in ("SparkExecutors", "SparkSink", "SparkSinkSettings", "SparkSource", "on_spark"):
         from streamactors.spark.session.session import check_pyspark
 
         check_pyspark()  # a clear error when PySpark is missing

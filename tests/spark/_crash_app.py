@@ -47,13 +47,13 @@ def graph(
         sink = SparkSink.parquet(
             spark, f"{folder}/table", transform=lambda df, epoch: (passing("before_fn"), df)[1], **settings
         )
-        write = sink.module.stage.settings.write
+        write = sink.module.stage.target.write
 
         def wrapped(frame: Any, epoch: int, query_id: str) -> None:
             write(frame, epoch, query_id)
             passing("after_fn")
 
-        object.__setattr__(sink.module.stage.settings, "write", wrapped)
+        object.__setattr__(sink.module.stage.target, "write", wrapped)
     else:
         sink = SparkSink.foreach_batch(spark, plain, **settings)
     consumer = ConsumerSettings(broker, group_id="g", auto_offset_reset="earliest")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors import BuildError, Flow, Keep, Sink, Source
-from streamactors.spark import RowError, SparkSink, SparkStreamQuery
+from streamactors.spark import RowError, SparkSink, SparkSinkSettings, SparkStreamQuery
 from streamactors.spark.files import absolute
 
 pytestmark = pytest.mark.timeout(600)
@@ -50,7 +50,9 @@ def test_a_second_run_of_the_same_snippet_goes_on_behind_the_checkpoint(spark: A
 
 def test_rows_reach_spark_over_tls(spark: Any, tmp_path: Path) -> None:
     written: Written = []
-    sink = SparkSink.foreach_batch(spark, collect(written), "n long", tmp_path / "ck", encrypt=True)
+    sink = SparkSink.foreach_batch(
+        spark, collect(written), "n long", tmp_path / "ck", settings=SparkSinkSettings(encrypt=True)
+    )
     assert run(Source.range(0, 50).map(lambda n: (n,)), sink).await_termination(END_S)
     assert sorted(row for _, rows in written for row in rows) == [(n,) for n in range(50)]
 
@@ -164,7 +166,9 @@ def test_a_transform_that_returns_no_frame_is_named_with_the_batch(spark: Any, t
 
 
 def test_dead_letters_that_exit_end_the_query_with_that_error(spark: Any, tmp_path: Path) -> None:
-    sink = SparkSink.foreach_batch(spark, lambda df, epoch: None, "n long", tmp_path / "ck", dead_letters=_exits)
+    sink = SparkSink.foreach_batch(
+        spark, lambda df, epoch: None, "n long", tmp_path / "ck", settings=SparkSinkSettings(dead_letters=_exits)
+    )
     query = run(Source.from_iterable([("one",)]), sink)
     assert isinstance(query.completion.exception(END_S), SystemExit)
 
@@ -204,7 +208,11 @@ def test_rows_of_every_kind_arrive_nested_and_dead_letters_do_not(spark: Any, tm
         (3, None, {}),
     ]
     sink = SparkSink.foreach_batch(
-        spark, collect(written), schema, tmp_path / "ck", dead_letters=lambda row, error: dead.append((row, str(error)))
+        spark,
+        collect(written),
+        schema,
+        tmp_path / "ck",
+        settings=SparkSinkSettings(dead_letters=lambda row, error: dead.append((row, str(error)))),
     )
     assert run(Source.from_iterable(rows), sink).await_termination(END_S)
     found = sorted((row for _, batch in written for row in batch), key=lambda row: row[0])
@@ -281,7 +289,9 @@ def test_an_upstream_error_is_the_querys(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("trigger", ["available_now", 0.2])
 def test_triggers_end_with_the_input(spark: Any, tmp_path: Path, trigger: Any) -> None:
     written: Written = []
-    sink = SparkSink.foreach_batch(spark, collect(written), "n long", tmp_path / "ck", max_rows=15, trigger=trigger)
+    sink = SparkSink.foreach_batch(
+        spark, collect(written), "n long", tmp_path / "ck", 15, SparkSinkSettings(trigger=trigger)
+    )
     assert run(Source.range(0, 40).map(lambda n: (n,)).max_chunk(5), sink).await_termination(END_S)
     assert [row[0] for _, rows in written for row in rows] == list(range(40))
     assert len(written) >= 3

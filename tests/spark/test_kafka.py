@@ -19,7 +19,7 @@ from streamactors import Keep
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, Subscriptions, TopicPartition
 from streamactors.kafka.errors import GroupInUse, RecordsGone, TopicNotFound
-from streamactors.spark import CheckpointError, SparkSink, SparkStreamQuery
+from streamactors.spark import CheckpointError, SparkSink, SparkSinkSettings, SparkStreamQuery
 
 pytestmark = pytest.mark.timeout(600)
 END_S = 300.0
@@ -228,7 +228,7 @@ def test_a_group_with_members_no_topic_and_a_topic_whose_records_are_gone(
         lambda df, epoch: rows.extend(row[0] for row in df.collect()),
         "n long, k string",
         tmp_path / "ck",
-        fail_on_data_loss=False,
+        settings=SparkSinkSettings(fail_on_data_loss=False),
     )
     assert (
         Consumer.source(other, topic, until="end").map(to_row).to_mat(sink, Keep.right).run().await_termination(END_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.spark import CheckpointError, SparkSetupError, SparkSink, SparkStreamQuery
+from streamactors.spark import CheckpointError, SparkSetupError, SparkSink, SparkSinkSettings, SparkStreamQuery
 from streamactors.spark.errors import SparkError
 from streamactors.windows import TimeWindows
 
@@ -27,6 +26,7 @@ pytestmark = pytest.mark.timeout(600)
 END_S = 300.0
 SETTINGS = ConsumerSettings("127.0.0.1:1", group_id="g")
 TOPIC = Subscriptions.topics("t")
+ENDS = SparkSinkSettings(trigger="available_now")
 
 
 @pytest.fixture
@@ -120,14 +120,10 @@ def test_a_source_whose_offsets_somebody_else_keeps_is_refused(sink: Sink[Any, A
         ),
         ({"schema": "a array<struct<t: time(3)>>"}, r"field 'a\.element\.t' is of type TIME"),
         ({"schema": "m map<string, time>"}, r"field 'm\.value' is of type TIME"),
-        ({"trigger": float("inf")}, "trigger must be None"),
         ({"checkpoint": ""}, "checkpoint must be a folder"),
         ({"checkpoint": 5}, "checkpoint must be a folder"),
         ({"max_rows": 0}, "max_rows"),
-        ({"target_batch_s": 0}, "target_batch_s"),
-        ({"trigger": "sometimes"}, "trigger must be None"),
-        ({"trigger": -1}, "trigger must be None"),
-        ({"dead_letters": 5}, "dead_letters"),
+        ({"settings": {"trigger": 5}}, "SparkSink.foreach_batch: settings must be SparkSinkSettings"),
         ({"spark": "spark"}, "a SparkSession expected, got str"),
     ],
 )
@@ -248,7 +244,7 @@ def test_two_queries_on_one_checkpoint(spark: Any, tmp_path: Path) -> None:
 
 
 def test_available_now_needs_a_source_that_ends(spark: Any, tmp_path: Path) -> None:
-    query = run(spark, tmp_path / "ck", Consumer.source(SETTINGS, TOPIC).map(lambda r: (1,)), trigger="available_now")
+    query = run(spark, tmp_path / "ck", Consumer.source(SETTINGS, TOPIC).map(lambda r: (1,)), settings=ENDS)
     with pytest.raises(SparkSetupError, match="topic t never ends"):
         query.await_termination(END_S)
 
@@ -271,12 +267,6 @@ def test_a_checkpoint_on_a_file_system_that_cannot_be_reached(spark: Any, checkp
     query = run(spark, checkpoint, Source.range(0, 3))
     with pytest.raises(SparkError, match=f"{checkpoint}: {said}"):
         query.await_termination(END_S)
-
-
-def test_an_iceberg_table_names_the_versions_and_the_way_out() -> None:
-    said = r"Iceberg 1\.12\.0.*4\.0 and 4\.1, and PySpark {} is installed; use SparkSink\.parquet"
-    with pytest.raises(SparkSetupError, match=said.format(re.escape(version("pyspark")))):
-        SparkSink.iceberg(None, "out/table", "n long", "out/checkpoint")
 
 
 def test_a_delta_table_needs_delta_lake_in_the_session(spark: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from streamactors.engine.logic import Logic
 from streamactors.errors import AbruptTermination
 from streamactors.spark.errors import SparkError
 from streamactors.spark.sink import sink_logic
+from streamactors.spark.sink.settings import SinkTarget
 from streamactors.spark.sink.sink_logic import SparkSinkLogic
 
 
@@ -42,8 +44,8 @@ class Handle:
 @pytest.fixture
 def logic() -> SparkSinkLogic:
     schema = SimpleNamespace(arrow=pyarrow.schema([("n", pyarrow.int64())]))
-    settings: Any = SimpleNamespace(schema=schema, bad_rows=None, trigger={}, strict=True, checkpoint="ck")
-    logic = SparkSinkLogic(settings)
+    target: Any = SinkTarget(None, print, schema, "ck", 10)  # type: ignore[arg-type]
+    logic = SparkSinkLogic(target)
     logic._order = ["left", "right"]  # the sources by their place in the graph
     logic.failures = []  # type: ignore[attr-defined]
     logic.async_callback = lambda fn: SimpleNamespace(  # type: ignore[method-assign,assignment]
@@ -187,10 +189,9 @@ def test_a_stage_that_stops_while_its_query_is_prepared_holds_nothing(
     for name in ("Checkpoint", "Bridge"):
         monkeypatch.setattr(sink_logic, name, Opened)
     monkeypatch.setattr(sink_logic, "Files", lambda *_: None)
-    logic._settings.encrypt = False  # type: ignore[misc]
-    logic._settings.host, logic._settings.advertised_host = "127.0.0.1", None  # type: ignore[misc]
-    logic._settings.schema.spark = SimpleNamespace(simpleString=lambda: "n long")  # type: ignore[misc]
-    logic._settings.spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1, master="local"))  # type: ignore[misc]
+    logic._target.schema.spark = SimpleNamespace(simpleString=lambda: "n long")  # type: ignore[misc]
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1, master="local"))
+    logic._target = replace(logic._target, spark=spark)
     logic._runner = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
     logic._order = []
     stop("before")

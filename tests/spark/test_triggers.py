@@ -10,7 +10,7 @@ import pytest
 from streamactors.clock import timeout_s
 from streamactors.errors import BuildError
 from streamactors.spark.query.query import SparkStreamQuery
-from streamactors.spark.sink.spark_sink import trigger_of
+from streamactors.spark.sink.settings import trigger_of
 
 
 @pytest.mark.parametrize("given", [5, 5.0, "5s", "5 seconds", "5000 ms", timedelta(seconds=5)])

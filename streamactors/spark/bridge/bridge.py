@@ -286,7 +286,7 @@ def reachable(context: Any, host: str, advertised: str | None) -> str:
     if host.startswith("127.") and not context.master.startswith("local"):
         _log.warning(
             "the rows are served at %s, which executors of %s on other hosts cannot reach; "
-            'SparkSink.…(bind="0.0.0.0", advertise="the name of this host")',
+            'give SparkSinkSettings(bind="0.0.0.0", advertise="the name of this host")',
             host,
             context.master,
         )

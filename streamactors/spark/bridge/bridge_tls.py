@@ -23,7 +23,7 @@ def tls_for_one_run() -> BridgeTls:
         import trustme
     except ImportError:
         raise SparkSetupError(
-            "SparkSink.…(encrypt=True) makes a certificate and needs the package trustme: pip install 'streamactors[tls]'"
+            "SparkSinkSettings(encrypt=True) makes a certificate and needs the package trustme: pip install 'streamactors[tls]'"
         ) from None
     authority = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -24,9 +23,9 @@ from streamactors.spark.files import absolute
 from streamactors.spark.query.query_name import checked_name
 from streamactors.spark.schema import row_schema
 from streamactors.spark.session.session import check_session
-from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
-from streamactors.spark.sink.sink_logic import SinkSettings
-from streamactors.spark.sink.spark_sink import SparkSinkStage, Trigger, trigger_of
+from streamactors.spark.sink.batch_size import MAX_ROWS
+from streamactors.spark.sink.settings import SinkTarget, SparkSinkSettings, Trigger, trigger_of
+from streamactors.spark.sink.spark_sink import SparkSinkStage
 from streamactors.stages.checks import at_least
 
 KEY_BY: Final = "streamactors-key_by"
@@ -70,10 +69,10 @@ class SparkExecutors:
         )
         self._spark = spark
         self._checkpoint = None if checkpoint is None else absolute(spark, str(os.fspath(checkpoint)))
-        self._trigger = trigger_of(WHO, trigger)
         self._max_rows = None if max_rows is None else at_least(WHO, "max_rows", max_rows, 1)
-        self._strict = bool(fail_on_data_loss)
-        self._query_name = checked_name(WHO, query_name)
+        trigger_of(WHO, trigger)
+        checked_name(WHO, query_name)
+        self._settings = SparkSinkSettings(trigger=trigger, fail_on_data_loss=fail_on_data_loss, query_name=query_name)
 
     def materialize(self, module: Module) -> Any:
         """Start a closed graph on the executors; return its materialized value. `RunnableGraph.run` calls this."""
@@ -94,20 +93,20 @@ class SparkExecutors:
         if between.bounded:
             second = replace(second, plan=replace(second.plan, until_end=True))
         reading = self._run_of(second)
-        settings = reading.settings
+        target = reading.target
         assert first.topic is not None
         first.topic.settings = first.topic.settings.with_property("transaction.timeout.ms", TRANSACTION_MS)
-        name = None if settings.query_name is None else f"{settings.query_name} key_by"
+        name = None if target.settings.query_name is None else f"{target.settings.query_name} key_by"
+        settings = SparkSinkSettings(
+            trigger=target.settings.trigger, fail_on_data_loss=target.settings.fail_on_data_loss, query_name=name
+        )
         writing = GraphRun(
             first,
-            replace(
-                self._for_topic(f"{settings.checkpoint}/{KEY_BY}", settings.trigger, settings.max_rows, name),
-                strict=settings.strict,
-            ),
+            self._for_topic(f"{target.checkpoint}/{KEY_BY}", target.max_rows, settings),
             None,
             _topic_end(first, first.topic),
         )
-        run = TwoQueries(between, writing, reading, in_turn=between.bounded or "availableNow" in settings.trigger)
+        run = TwoQueries(between, writing, reading, in_turn=between.bounded or "availableNow" in target.trigger)
         mat: list[tuple[str, Any]] = [
             ("wired", (argument[0], lambda _: run.control))
             if op == "wired" and isinstance(argument[1], RepartitionRun)
@@ -126,13 +125,13 @@ class SparkExecutors:
                 raise BuildError(
                     f"{WHO}: a graph that ends in a topic needs SparkExecutors(spark, checkpoint=…): a folder that no other query uses"
                 )
-            settings = self._for_topic(self._checkpoint, self._trigger, self._max_rows or MAX_ROWS, self._query_name)
+            target = self._for_topic(self._checkpoint, self._max_rows or MAX_ROWS, self._settings)
         else:
             sink = graph.sink if graph.topic is None else graph.late_sink
             assert sink is not None
             assert isinstance(sink.stage, SparkSinkStage)
-            settings = self._settled(sink.stage.settings)
-        if graph.plan.until_end and "processingTime" in settings.trigger:
+            target = self._settled(sink.stage.target)
+        if graph.plan.until_end and "processingTime" in target.trigger:
             raise BuildError(
                 f'{WHO}: the source ends (until="end"), and a query with an interval as trigger does not; leave the trigger out'
             )
@@ -140,13 +139,13 @@ class SparkExecutors:
         if graph.late_sink is not None and graph.topic is None and graph.late_topic is None:
             late_stage = graph.late_sink.stage
             assert isinstance(late_stage, SparkSinkStage)
-            if late_stage.settings.table is not None and late_stage.settings.table == settings.table:
+            if late_stage.target.table is not None and late_stage.target.table == target.table:
                 raise BuildError(
-                    f"{WHO}: results and late rows of a batch have the same number, so one would replace the other in {settings.table}; "
+                    f"{WHO}: results and late rows of a batch have the same number, so one would replace the other in {target.table}; "
                     "write late rows to a table of their own"
                 )
-            late = Late(late_stage.settings.schema, late_stage.settings.write)
-        return GraphRun(graph, settings, late, topic)
+            late = Late(late_stage.target.schema, late_stage.target.write)
+        return GraphRun(graph, target, late, topic)
 
     def carry_back(self, graph: RunnableGraph[Any]) -> dict[str, int]:
         """Carry the state of a graph's windows, and its positions, back to where `graph.run()` in one process continues; return the positions.
@@ -172,49 +171,41 @@ class SparkExecutors:
             raise BuildError(f"explain expects a graph (source.to(sink)), got {type(graph).__name__}")
         return explained(graph.module)
 
-    def _for_topic(
-        self, checkpoint: str, trigger: Mapping[str, Any], max_rows: int, query_name: str | None
-    ) -> SinkSettings:
-        """Return the settings of a query whose tasks write a topic: Spark's part is to run them."""
-        return SinkSettings(
-            spark=self._spark,
-            write=lambda frame, epoch, query_id: frame.count(),  # the tasks do the work
-            schema=row_schema(SCHEMA),
-            checkpoint=checkpoint,
-            max_rows=max_rows,
-            target_ms=TARGET_BATCH_S * 1_000,
-            trigger=trigger,
-            query_name=query_name,
-            bad_rows=None,
-            host="127.0.0.1",
-            advertised_host=None,
-            strict=self._strict,
+    def _for_topic(self, checkpoint: str, max_rows: int, settings: SparkSinkSettings) -> SinkTarget:
+        """Return the target of a query whose tasks write a topic: Spark only runs them."""
+        return SinkTarget(
+            self._spark,
+            lambda frame, epoch, query_id: frame.count(),  # the tasks do the work
+            row_schema(SCHEMA),
+            checkpoint,
+            max_rows,
+            settings,
         )
 
-    def _settled(self, sink: SinkSettings) -> SinkSettings:
+    def _settled(self, sink: SinkTarget) -> SinkTarget:
+        """Return the sink's target with what was set here. Raises BuildError for two values that differ."""
+        own, its = self._settings, sink.settings
         if sink.spark is not self._spark:
             raise BuildError(f"{WHO}: the sink was made for another Spark session; make both with the same one")
         if self._checkpoint is not None and self._checkpoint != sink.checkpoint:
             raise BuildError(
                 f"{WHO}: checkpoint {self._checkpoint} differs from the sink's {sink.checkpoint}; give it once"
             )
-        if self._trigger and sink.trigger and self._trigger != dict(sink.trigger):
-            raise BuildError(
-                f"{WHO}: trigger {self._trigger} differs from the sink's {dict(sink.trigger)}; give it once"
-            )
+        if None not in (own.trigger, its.trigger) and trigger_of(WHO, own.trigger) != sink.trigger:
+            raise BuildError(f"{WHO}: trigger {own.trigger!r} differs from the sink's {its.trigger!r}; give it once")
         if self._max_rows is not None and sink.max_rows not in (MAX_ROWS, self._max_rows):
             raise BuildError(f"{WHO}: max_rows {self._max_rows} differs from the sink's {sink.max_rows}; give it once")
-        if self._query_name is not None and sink.query_name not in (None, self._query_name):
+        if own.query_name is not None and its.query_name not in (None, own.query_name):
             raise BuildError(
-                f"{WHO}: query_name {self._query_name!r} differs from the sink's {sink.query_name!r}; give it once"
+                f"{WHO}: query_name {own.query_name!r} differs from the sink's {its.query_name!r}; give it once"
             )
-        return replace(
-            sink,
-            query_name=sink.query_name or self._query_name,
-            trigger=sink.trigger or self._trigger,
-            max_rows=self._max_rows or sink.max_rows,
-            strict=sink.strict and self._strict,
+        settings = replace(
+            its,
+            query_name=its.query_name or own.query_name,
+            trigger=own.trigger if its.trigger is None else its.trigger,
+            fail_on_data_loss=its.fail_on_data_loss and own.fail_on_data_loss,
         )
+        return replace(sink, max_rows=self._max_rows or sink.max_rows, settings=settings)
 
 
 def _value_of(graph: Translated, mat: list[tuple[str, Any]], source: int, run: GraphRun | TwoQueries) -> Any:

@@ -54,7 +54,7 @@ from streamactors.spark.schema import RowSchema
 from streamactors.spark.session.formats import register_format
 from streamactors.spark.shipping import entry as shipping_entry
 from streamactors.spark.shipping.parcel import by_value, made_with, pack
-from streamactors.spark.sink.sink_logic import SinkSettings
+from streamactors.spark.sink.settings import SinkTarget
 
 STATES: Final = "streamactors-state"
 _OURS: Final = re.compile(r"^(streamactors(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
@@ -115,11 +115,9 @@ class Late:
 class GraphRun:
     """See the module. `control` and `query` are the handles that the graph materializes."""
 
-    def __init__(
-        self, graph: Translated, settings: SinkSettings, late: Late | None, topic: TopicEnd | None = None
-    ) -> None:
+    def __init__(self, graph: Translated, target: SinkTarget, late: Late | None, topic: TopicEnd | None = None) -> None:
         self._graph = graph
-        self.settings = settings
+        self.target = target
         self._late = late
         self._topic = topic
         self.query = SparkStreamQuery()
@@ -131,19 +129,19 @@ class GraphRun:
         self._start_positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
         self._checkpoint: Checkpoint | None = None
         self._first: dict[str, int] = {}
-        schema = settings.schema if late is None else both(settings.schema, late.schema)
+        schema = target.schema if late is None else both(target.schema, late.schema)
         self._schema = schema
         pack(graph.program, WHO, graph.links)  # what cannot be sent is an error of the caller, not of the query
-        trigger = dict(settings.trigger)
+        trigger = target.trigger
         if plan.until_end:
             trigger = {"availableNow": True}
         self._runner = GraphRunner(
-            settings.spark,
+            target.spark,
             self._write,
             schema.spark,
-            settings.checkpoint,
+            target.checkpoint,
             trigger,
-            _name_of(graph, settings),
+            _name_of(graph, target),
             prepare=self._prepare,
             on_started=self._told_started,
             on_ended=self._ended,
@@ -168,10 +166,10 @@ class GraphRun:
         """Carry the positions back to the group, and the state of windows to their changelogs, in place of a run; return the positions."""
         checkpoint, windows = self._open_checkpoint(), self._graph.program.windows
         try:
-            files = Files(self.settings.spark, self.settings.checkpoint)
+            files = Files(self.target.spark, self.target.checkpoint)
             if windows is None:
                 return carry_back_positions(self._graph.plan.settings, files)
-            states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
+            states = States(folder_at(f"{self.target.checkpoint}/{STATES}"))
             return carry_back(windows, self._graph.plan.settings, files, states, producer)
         finally:
             checkpoint.close()
@@ -179,7 +177,7 @@ class GraphRun:
     # ── on the runner's thread ────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> dict[str, str]:
-        settings, graph = self.settings, self._graph
+        target, graph = self.target, self._graph
         plan = graph.plan
         positions = self._start_positions
         windows = graph.program.windows
@@ -195,25 +193,25 @@ class GraphRun:
             positions,
             first,
             windows=windows,
-            state_folder=f"{settings.checkpoint}/{STATES}",
-            max_rows=settings.max_rows,
-            target_ms=settings.target_ms,
-            skip_lost=not settings.strict,
+            state_folder=f"{target.checkpoint}/{STATES}",
+            max_rows=target.max_rows,
+            target_ms=target.target_ms,
+            skip_lost=not target.settings.fail_on_data_loss,
             drain_file=str(self._drain_file),
-            note=f"{ON_EXECUTORS}{settings.checkpoint}" if self._carries else "",
+            note=f"{ON_EXECUTORS}{target.checkpoint}" if self._carries else "",
         )
         parcel = pack(ShippedQuery(plans, graph.program, self._schema.arrow, self._topic), WHO, graph.links)
-        return {"format": registered(settings.spark, parcel)}
+        return {"format": registered(target.spark, parcel)}
 
     def _open_checkpoint(self) -> Checkpoint:
         """Return the checkpoint, locked and checked. Raises CheckpointError."""
-        settings, positions, windows = self.settings, self._start_positions, self._graph.program.windows
+        target, positions, windows = self.target, self._start_positions, self._graph.program.windows
         stores = None
         if windows is not None:
             stores = {"stores": list(windows.factory.topology.stores), "application": windows.application}
-        checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
+        checkpoint = Checkpoint(Files(target.spark, target.checkpoint))
         identity = SourceIdentity(positions.label, positions.identity())
-        checkpoint.open([identity], settings.schema.spark.simpleString(), stores)
+        checkpoint.open([identity], target.schema.spark.simpleString(), stores)
         return checkpoint
 
     def _begin(self) -> dict[str, int]:
@@ -222,7 +220,7 @@ class GraphRun:
         windows = self._graph.program.windows
         if windows is not None and self._carries:
             group = None if self._topic is None else self._topic.group
-            states = States(folder_at(f"{self.settings.checkpoint}/{STATES}"))
+            states = States(folder_at(f"{self.target.checkpoint}/{STATES}"))
             carry_in(windows, self._graph.plan.settings, first, states, group)
         return first
 
@@ -231,7 +229,7 @@ class GraphRun:
         topic, plan = self._topic, self._graph.plan
         if topic is None:
             return
-        files = Files(self.settings.spark, self.settings.checkpoint)
+        files = Files(self.target.spark, self.target.checkpoint)
         positions, is_whole = written(files, first)
         if topic.results and positions != first:
             if plan.commits is Commits.MARKS:
@@ -265,16 +263,16 @@ class GraphRun:
     def _write(self, frame: Any, epoch: int, query_id: str) -> None:
         writes_topic = self._topic is not None and not self._topic.takes_all
         if self._late is None and not writes_topic:
-            self.settings.write(frame, epoch, query_id)
+            self.target.write(frame, epoch, query_id)
             self._run_to_the_end(frame, epoch)
             return
         frame = frame.persist()  # two writers, one run of the tasks
         try:
             if self._late is None:
                 frame.count()  # each task runs to its end and commits what it wrote, whatever the function takes of the rows
-                self.settings.write(frame, epoch, query_id)
+                self.target.write(frame, epoch, query_id)
                 return
-            self.settings.write(results_of(frame), epoch, query_id)
+            self.target.write(results_of(frame), epoch, query_id)
             self._late.write(late_of(frame), epoch, query_id)
             self._run_to_the_end(frame, epoch)
         finally:
@@ -282,12 +280,12 @@ class GraphRun:
 
     def _run_to_the_end(self, frame: Any, epoch: int) -> None:
         """Run the tasks that the user's function has left before their end (`df.limit`, `df.show`): only there a task writes its state."""
-        settings = self.settings
-        takes_all = settings.table is not None or (self._topic is not None and self._topic.takes_all)
+        target = self.target
+        takes_all = target.table is not None or (self._topic is not None and self._topic.takes_all)
         if takes_all or self._graph.program.windows is None:
             return
-        files = Files(settings.spark, settings.checkpoint)
-        states = States(folder_at(f"{settings.checkpoint}/{STATES}"))
+        files = Files(target.spark, target.checkpoint)
+        states = States(folder_at(f"{target.checkpoint}/{STATES}"))
         if not has_all_states(files, states, epoch, self._first):
             frame.count()
 
@@ -333,10 +331,10 @@ class GraphRun:
             )
 
 
-def _name_of(graph: Translated, settings: SinkSettings) -> QueryName:
+def _name_of(graph: Translated, target: SinkTarget) -> QueryName:
     """Return the name of a graph's query: the one that is given, or one from its sink."""
-    if settings.query_name is not None:
-        return QueryName(settings.query_name)
+    if target.settings.query_name is not None:
+        return QueryName(target.settings.query_name)
     named = graph.sink.attributes.name
     label, group = (graph.topic or graph.sink.stage).label, graph.plan.settings.group_id
     return QueryName(named or (f"{label} {group}" if group else label), is_given=False)

@@ -165,7 +165,7 @@ def checked_sink(node: Node) -> None:
             f"{WHO}: the effect or value of sink '{node.label}' is in this process, and the rows are not; end in SparkSink.foreach_batch, "
             "SparkSink.parquet or Transactional.sink"
         )
-    if node.stage.settings.bad_rows is not None:
+    if node.stage.target.settings.dead_letters is not None:
         raise BuildError(
             f"{WHO}: dead_letters of '{node.label}' is a function of this process, and rows are checked on executors; check them in a map "
             "before the sink"

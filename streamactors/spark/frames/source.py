@@ -18,7 +18,7 @@ from streamactors.spark.frames.stream_rows import StreamRows
 from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.session.session import check_pyspark
 from streamactors.spark.sink.batch_size import MAX_ROWS
-from streamactors.spark.sink.spark_sink import Trigger, trigger_of
+from streamactors.spark.sink.settings import Trigger, trigger_of
 from streamactors.stages.sources.iterables import FromIterable
 
 

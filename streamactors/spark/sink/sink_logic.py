@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS
@@ -27,35 +26,14 @@ from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.query.query_name import QueryName
 from streamactors.spark.query.runner import QueryRunner
 from streamactors.spark.query.source_identity import SourceIdentity
-from streamactors.spark.rows import BadRow, Rows, largest
-from streamactors.spark.schema import RowSchema
+from streamactors.spark.rows import Rows, largest
 from streamactors.spark.sink.batch_state import PLENTY
 from streamactors.spark.sink.batches import MicroBatches
+from streamactors.spark.sink.settings import SinkTarget
 
 CLAIM_TIMEOUT_S = 60.0
 
 _log = logging.getLogger("streamactors.spark")
-
-
-@dataclass(frozen=True)
-class SinkSettings:
-    """The settings of a sink. `write(frame, epoch, query id)` writes one batch."""
-
-    spark: Any
-    write: Callable[[Any, int, str], object]
-    schema: RowSchema
-    checkpoint: str
-    max_rows: int
-    target_ms: float
-    trigger: Mapping[str, Any]
-    query_name: str | None
-    bad_rows: BadRow | None
-    host: str
-    advertised_host: str | None
-    strict: bool
-    encrypt: bool = False
-    table: str | None = None
-    """The folder that `write` writes to, for a sink that owns one."""
 
 
 class SparkSinkLogic(Logic):
@@ -64,10 +42,10 @@ class SparkSinkLogic(Logic):
     keep_going = True  # the query ends after its input
     in_: Connection
 
-    def __init__(self, settings: SinkSettings) -> None:
-        self._settings = settings
+    def __init__(self, target: SinkTarget) -> None:
+        self._target = target
         self.query = SparkStreamQuery()
-        self._rows = Rows(settings.schema.arrow, settings.bad_rows)
+        self._rows = Rows(target.schema.arrow, target.settings.dead_letters)
         self._largest = (
             PLENTY  # the most rows of an element so far; the first element is asked for alone, for it may be a table
         )
@@ -79,7 +57,7 @@ class SparkSinkLogic(Logic):
         self._bridge: Bridge | None = None
         self._checkpoint: Checkpoint | None = None
         self._closing = threading.Lock()
-        self._available_now = "availableNow" in settings.trigger
+        self._available_now = "availableNow" in target.trigger
         self._new_query = False
 
     def bind(self) -> None:
@@ -91,27 +69,28 @@ class SparkSinkLogic(Logic):
         own(self.interpreter.island.run, self._order, self)
 
     def on_start(self) -> None:
-        settings = self._settings
+        target = self._target
         progress = self.interpreter.island.run.progress
         look = self.async_callback(self._look)
         other_failed = self.async_callback(self.fail_stage).invoke
         alone = {self}  # most runs have no other sink, and nothing to ask
         self._batches = MicroBatches(
-            settings.max_rows,
-            settings.target_ms,
+            target.max_rows,
+            target.target_ms,
             changed=lambda: look.invoke(None),
             acknowledged=lambda mark: progress.done(self, mark),
             others_behind=lambda mark: progress.sinks != alone and progress.is_behind(mark, among=self._is_other),
             when_others_done=lambda mark, then: progress.when_done(mark, then, self._is_other, other_failed),
         )
         ended = self.async_callback(self._on_query_ended)
+        query_name = target.settings.query_name
         self._runner = QueryRunner(
-            settings.spark,
-            settings.write,
-            settings.schema.spark,
-            settings.checkpoint,
-            settings.trigger,
-            None if settings.query_name is None else QueryName(settings.query_name),
+            target.spark,
+            target.write,
+            target.schema.spark,
+            target.checkpoint,
+            target.trigger,
+            None if query_name is None else QueryName(query_name),
             prepare=self._prepare,
             on_started=self.query.started,
             on_ended=ended.invoke,
@@ -158,7 +137,7 @@ class SparkSinkLogic(Logic):
                 self._close()
 
     def _open(self) -> dict[str, str]:
-        settings = self._settings
+        target, settings = self._target, self._target.settings
         handles = self._all_handles()
         unbounded = [handle.label for handle in handles if not handle.bounded]
         if self._available_now and unbounded:
@@ -166,18 +145,18 @@ class SparkSinkLogic(Logic):
                 f"the trigger available_now ends with its input, and {unbounded[0]} never ends; "
                 'make it end: Consumer.source(…, until="end")'
             )
-        self._checkpoint = Checkpoint(Files(settings.spark, settings.checkpoint))
+        self._checkpoint = Checkpoint(Files(target.spark, target.checkpoint))
         self._checkpoint.open(
             [SourceIdentity(handle.label, handle.identity()) for handle in handles],
-            settings.schema.spark.simpleString(),
+            target.schema.spark.simpleString(),
         )
-        slices = settings.spark.sparkContext.defaultParallelism
+        slices = target.spark.sparkContext.defaultParallelism
         tls = tls_for_one_run() if settings.encrypt else None
-        self._bridge = bridge = Bridge(self, settings.schema.arrow, settings.host, slices, tls)
+        self._bridge = bridge = Bridge(self, target.schema.arrow, settings.bind, slices, tls)
         bridge.start()
         host, port = bridge.address
         return {
-            "host": reachable(settings.spark.sparkContext, host, settings.advertised_host),
+            "host": reachable(target.spark.sparkContext, host, settings.advertise),
             "port": str(port),
             **bridge.options,
         }
@@ -230,14 +209,16 @@ class SparkSinkLogic(Logic):
             part = _part(start, i)
             if not handle.identity() and part != handle.initial():
                 self._say_that_it_is_taken_for_the_same(handle.label, part)
-            handle.begin(part, None if until is None else _part(until, i), skip_lost=not self._settings.strict)
+            handle.begin(
+                part, None if until is None else _part(until, i), skip_lost=not self._target.settings.fail_on_data_loss
+            )
         self.async_callback(self._look).invoke(None)
 
     def _say_that_it_is_taken_for_the_same(self, label: str, start: Positions) -> None:
         _log.warning(
             "checkpoint %s: a %s source has no identity to compare, so this run takes it for the same elements as before, with new ones only "
             "at the end, and begins behind the first %s; give other elements a checkpoint of their own",
-            self._settings.checkpoint,
+            self._target.checkpoint,
             label,
             sum(start.values()),
         )

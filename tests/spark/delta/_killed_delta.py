@@ -39,7 +39,7 @@ def main() -> None:
         sink = SparkSink.delta(
             spark, f"{folder}/{name}", schema, f"{folder}/ck-{where}", partition_by="part", max_rows=ROWS
         )
-        kept = sink.module.stage.settings  # type: ignore[attr-defined]
+        kept = sink.module.stage.target  # type: ignore[attr-defined]
         write = kept.write
 
         def watched(frame: Any, epoch: int, query_id: str) -> None:

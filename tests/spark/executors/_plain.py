@@ -23,7 +23,7 @@ from streamactors.spark.executors.program import KeptTasks, Output, Program
 from streamactors.spark.executors.ranges import At, Range
 from streamactors.spark.executors.states import States
 from streamactors.spark.executors.translate import translate
-from streamactors.spark.sink.sink_logic import SinkSettings
+from streamactors.spark.sink.settings import SinkTarget
 from streamactors.spark.sink.spark_sink import SparkSinkStage
 from tests.bare_clients import IN_ORDER
 
@@ -33,8 +33,8 @@ Row = tuple[Any, ...]
 
 def spark_end() -> Sink[Any, Any]:
     """The sink's stage, without a session: nothing here runs in Spark."""
-    settings = SinkSettings(None, print, None, "nowhere", 100, 1_000, {}, None, None, "127.0.0.1", None, True)  # type: ignore[arg-type]
-    return Sink(StageModule(SparkSinkStage("SparkSink.foreach_batch", settings)))
+    target = SinkTarget(None, print, None, "nowhere", 100)  # type: ignore[arg-type]
+    return Sink(StageModule(SparkSinkStage("SparkSink.foreach_batch", target)))
 
 
 def write_rows(cluster: Any, topic: str, rows: Iterable[tuple[int, Any, Any, int]], partitions: int = 2) -> None:

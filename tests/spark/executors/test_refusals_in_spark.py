@@ -23,7 +23,8 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.errors import RecordsGone, TopicNotFound
-from streamactors.spark import CheckpointError, SparkExecutors, SparkQueryFailed, SparkSink
+from streamactors.spark import CheckpointError, SparkExecutors, SparkQueryFailed, SparkSink, SparkSinkSettings
+from streamactors.spark.sink.batch_size import MAX_ROWS
 from tests.spark.executors._plain import write_rows
 from tests.spark.executors.in_spark import END_S, HOURS, counted, new_topic, records_of, rows_of
 
@@ -102,8 +103,9 @@ def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, clu
 def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> None:
     rows = records_of(cluster, "t").map(lambda record: (1,))
 
-    def graph(**settings: Any) -> Any:
-        return rows.to(SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck", **settings))
+    def graph(max_rows: int = MAX_ROWS, **settings: Any) -> Any:
+        given = SparkSinkSettings(**settings)
+        return rows.to(SparkSink.foreach_batch(spark, print, "n long", tmp_path / "ck", max_rows, given))
 
     with pytest.raises(BuildError, match=r"checkpoint /there differs from the sink's .*ck; give it once"):
         graph().run(SparkExecutors(spark, checkpoint="/there"))
@@ -117,9 +119,9 @@ def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> No
         graph(query_name="a").run(SparkExecutors(spark, query_name="b"))
     with pytest.raises(BuildError, match="max_rows"):
         SparkExecutors(spark, max_rows=0)
-    with pytest.raises(BuildError, match="query_name must be a string that is not empty, got 7"):
+    with pytest.raises(BuildError, match="SparkExecutors: query_name must be a string that is not empty, got 7"):
         SparkExecutors(spark, query_name=7)  # type: ignore[arg-type]
-    with pytest.raises(BuildError, match="query_name must be a string that is not empty, got ''"):
+    with pytest.raises(BuildError, match="SparkSinkSettings: query_name must be a string that is not empty, got ''"):
         graph(query_name="")
 
 
