@@ -16,6 +16,7 @@ StreamActorsError
 │   ├── ConnectionFailed        a socket could not be connected or bound, or its connection broke
 │   ├── StreamRefError          the other end of a stream ref failed, died or refused the connection
 │   ├── ProcessFailed           a child process could not be started, or ended with an exit code that says so
+│   ├── UnknownStore            a run has no store of this name, or it cannot be read from outside
 │   └── ProtocolError           a stage broke a port law (a bug in that stage)
 ├── ActorError                  an actor or its system
 └── KafkaError, BrokerError …   in the packages that raise them
@@ -105,6 +106,10 @@ class ProcessFailed(StreamError):
     def __init__(self, message: str, exit_code: int | None = None) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class UnknownStore(StreamError, LookupError):
+    """A run has no store of this name, or the store cannot be read from outside."""
 
 
 class ProtocolError(StreamError):

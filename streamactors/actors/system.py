@@ -74,6 +74,8 @@ class ActorSystem:
         self._base = LocalSystemBase(name, clock, max_threads=max_threads)
         self._at_exit = at_exit
         self.streams: Callable[[], Iterable[StreamToEnd]] = tuple
+        self.member: str | None = None
+        """The number of this process among those of `streamactors run --processes`, which sets it; transactional ids end with it."""
         self._thespian: Any = None
         self._lock = threading.RLock()
         _systems.add(self)

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
     from streamactors.kafka.sources.read_plan import ReadPlan
     from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
+    from streamactors.state import State
     from streamactors.windows.definitions.duration import Duration as EventTime
     from streamactors.windows.record import Record
-    from streamactors.windows.state.disk.definition import State
 
 
 class Consumer:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 from streamactors.actors.futures import StreamFuture
@@ -18,9 +18,10 @@ from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
 from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.windows.stage.queryable_store import QueryableStore
-from streamactors.windows.stage.store_reads import stores_of
-from streamactors.windows.state.reads import UnknownStore
+
+if TYPE_CHECKING:
+    from streamactors.windows.stage.queryable_store import QueryableStore
+from streamactors.errors import UnknownStore
 
 T = TypeVar("T")
 
@@ -46,6 +47,8 @@ class Control:
         """Number of earlier runs of the stream, which were aborted and restarted."""
         self.run: Callable[[], Run | None] | None = None
         """Returns the run while there is one; known when the run is built."""
+        self.open_store: Callable[[Run, str], QueryableStore] | None = None
+        """Returns a store of a run by its name; known when the run is built."""
         self.look: Callable[[], dict[str, Any]] | None = None
         """Returns the snapshot without asking the consumer; known when the consumer has started."""
         self.is_draining = False
@@ -119,9 +122,9 @@ class Control:
 
         Raises UnknownStore, which names the stores there are."""
         run = None if self.run is None else self.run()
-        if run is None:
+        if run is None or self.open_store is None:
             raise UnknownStore(f"no store {name!r}: the run has ended, or this control belongs to no run")
-        return QueryableStore(name, stores_of(run))
+        return self.open_store(run, name)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Stop delivery from these partitions until `resume`. Independent of back-pressure; survives rebalances."""

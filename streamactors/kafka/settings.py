@@ -26,7 +26,7 @@ from streamactors.kafka.property_rules import (
     check_properties,
 )
 from streamactors.stages.checks import at_least, plain_function
-from streamactors.windows.state.disk.definition import State
+from streamactors.state import State
 
 _ENVIRONMENT: Final = "STREAMACTORS_KAFKA_"
 _SECURITY: Final = ("security.", "sasl.", "ssl.", "https.ca.")
@@ -325,8 +325,8 @@ class ProducerSettings(ClientSettings):
     """How long one step of a transaction's commit may take."""
 
     transactional_id: str | None = field(default=None, kw_only=True)
-    """The transactional id, the same after a restart; None writes without transactions. Member 2 of `streamactors run --processes` uses it
-    followed by "-2", since members with one id would fence each other."""
+    """The transactional id, the same after a restart; None: no transactions. In member 2 of `streamactors run --processes` a run appends
+    "-2" to it, because members with the same id would fence each other."""
 
     on_fenced: OnFenced = field(default="restart", kw_only=True)
     """When a transactional run has lost its partitions or its transaction, as after a freeze that outlasts its session: "restart" begins the run
@@ -350,9 +350,8 @@ class ProducerSettings(ClientSettings):
         """Return all properties of the client."""
         if self.transactional_id is None:
             return self.merged(PRODUCER_PROPERTIES, {})
-        member = os.environ.get("STREAMACTORS_MEMBER")
-        own = self.transactional_id if member is None else f"{self.transactional_id}-{member}"
-        return self.merged({**PRODUCER_PROPERTIES, **TRANSACTIONAL_PROPERTIES}, {"transactional.id": own})
+        own = {"transactional.id": self.transactional_id}
+        return self.merged({**PRODUCER_PROPERTIES, **TRANSACTIONAL_PROPERTIES}, own)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.codec import CodecError as CodecError
+    from streamactors.errors import UnknownStore as UnknownStore
+    from streamactors.state import State as State
     from streamactors.windows.definitions.count_windows import CountWindows as CountWindows
     from streamactors.windows.definitions.join_windows import JoinWindows as JoinWindows
     from streamactors.windows.definitions.suppressed import BufferConfig as BufferConfig
@@ -45,9 +47,7 @@ if TYPE_CHECKING:
     from streamactors.windows.record import Record as Record
     from streamactors.windows.record import RecordContext as RecordContext
     from streamactors.windows.record import WindowedRecord as WindowedRecord
-    from streamactors.windows.state.disk.definition import State as State
     from streamactors.windows.state.reads import StoreEntry as StoreEntry
-    from streamactors.windows.state.reads import UnknownStore as UnknownStore
     from streamactors.windows.state.serdes import Serdes as Serdes
     from streamactors.windows.state.store_log import Change as Change
     from streamactors.windows.state.store_log import TaskIdentity as TaskIdentity

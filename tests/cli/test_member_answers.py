@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamactors.cli.graphs import member
-from streamactors.cli.graphs.member import ASK, LENGTH, NUMBER, SOCKET, answering, member_name
+from streamactors.cli.graphs.member import ASK, LENGTH, NUMBER, SOCKET, answering, member_name, member_number
 
 
 class Killed(list[Any]):
@@ -101,3 +101,4 @@ def test_a_member_puts_its_number_into_its_lines(
         else:
             monkeypatch.setenv(variable, value)
     assert member_name() == name
+    assert member_number() == ("2" if name else None)

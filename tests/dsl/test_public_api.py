@@ -124,12 +124,23 @@ def test_streams_need_neither_kafka_nor_the_broker_nor_rx():
     assert not names & {"reactivex", "confluent_kafka", "kio", "pyspark", "numpy", "cramjam", "prometheus_client"}
 
 
-def test_settings_of_kafka_name_a_state_and_load_no_operator_of_windows():
+def test_settings_of_kafka_name_a_state_and_load_no_windows():
     names = loaded_by("from streamactors.kafka import ConsumerSettings; ConsumerSettings('127.0.0.1:1')")
-    assert "streamactors.windows.state.disk.definition" in names
-    assert not {
-        name for name in names if name.startswith(("streamactors.windows.operators", "streamactors.windows.fluent"))
-    }
+    assert "streamactors.state" in names
+    assert not {name for name in names if name.startswith("streamactors.windows")}
+
+
+@pytest.mark.parametrize("room", ["client", "reading", "sources", "writing", "committing", "control"])
+def test_a_room_of_the_connector_below_tables_loads_no_windows(room):
+    names = loaded_by(
+        "import importlib, pkgutil\n"
+        f"room = importlib.import_module('streamactors.kafka.{room}')\n"
+        "for found in pkgutil.walk_packages(getattr(room, '__path__', ()), f'{room.__name__}.'):\n"
+        "    if not found.name.endswith('record_batches'):  # needs pyarrow\n"
+        "        importlib.import_module(found.name)"
+    )
+    assert f"streamactors.kafka.{room}" in names
+    assert not {name for name in names if name.startswith("streamactors.windows")}
 
 
 def test_a_process_of_spark_that_plans_or_reads_a_topic_loads_no_stream_operator():

@@ -17,7 +17,7 @@ from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.newest_ends import PartitionEnd
 from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.windows.state.disk.definition import State
+from streamactors.state import State
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import Origin
 from tests.bare_clients import IN_ORDER

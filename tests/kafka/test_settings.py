@@ -11,7 +11,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import CommitterSettings, ConsumerSettings, ProducerSettings, Subscriptions
 from streamactors.kafka.settings import ResetProtection
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription
-from streamactors.windows.state.disk.definition import State
+from streamactors.state import State
 
 PRODUCER = ProducerSettings("localhost:1")
 
@@ -24,6 +24,11 @@ def test_a_transactional_producer_keeps_its_brokers_when_none_of_them_answers() 
     assert transactional.client_properties()[strategy] == "none"
     assert strategy not in PRODUCER.client_properties()
     assert transactional.with_property(strategy, "rebootstrap").client_properties()[strategy] == "rebootstrap"
+
+
+def test_settings_read_no_number_of_a_member_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMACTORS_MEMBER", "2")
+    assert PRODUCER.with_transactional_id("t").client_properties()["transactional.id"] == "t"
 
 
 def test_every_with_changes_one_thing_and_leaves_the_settings_as_they_were() -> None:

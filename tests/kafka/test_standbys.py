@@ -12,15 +12,16 @@ from click.testing import CliRunner
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
+from streamactors.errors import UnknownStore
 from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag
 from streamactors.kafka.client.newest_ends import PartitionEnd
 from streamactors.kafka.client.runs import NOTHING
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.windows.state.disk.definition import State
+from streamactors.state import State
 from streamactors.windows.state.disk.folder import StateFolder
-from streamactors.windows.state.reads import StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreRequest
 from tests.kafka._windows import changelog_of, produce, windows_settings  # noqa: F401  # fixtures
 from tests.kafka.test_state_on_disk import entries_read, sums
 

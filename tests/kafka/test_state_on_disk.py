@@ -12,11 +12,11 @@ import pytest
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.kafka import Consumer, Subscriptions
 from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce
+from streamactors.state import State
 from streamactors.windows import BufferConfig, Suppressed
 from streamactors.windows.errors import RestoreError
 from streamactors.windows.stage import window_logic
 from streamactors.windows.state.disk import folder as folder_module
-from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import StateFolderInUse
 from streamactors.windows.state.disk.folder import StateFolder
 from tests.kafka._windows import (  # noqa: F401  # fixtures

@@ -59,7 +59,7 @@ def _bytes_below(folder: Path) -> int:
 
 WRITER = """
 import os, sys
-from streamactors.windows.state.disk.definition import State
+from streamactors.state import State
 from streamactors.windows.state.disk.folder import StateFolder
 folder = StateFolder(State.on_disk(sys.argv[1], cache="16MB"), "app")
 disk = folder.open(["counts"], 0)

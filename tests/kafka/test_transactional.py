@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamactors import Broadcast, Flow, GraphDSL, Keep, KillSwitches, Sink, Source
+from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.errors import BuildError
 from streamactors.kafka import (
     Consumer,
@@ -261,6 +262,29 @@ def _own(sink):
     from streamactors import Flow
 
     return Flow.identity().async_boundary().to(sink)
+
+
+def test_members_of_one_group_of_processes_do_not_fence_each_other(
+    cluster, settings, transactional, topic_with, read_all, wait_for
+):
+    topic = topic_with("in-members", numbers(10))
+    cluster.create_topic("out-members", partitions=1)
+    copy = (
+        Transactional.source(settings, Subscriptions.topics(topic))
+        .map(to("out-members"))
+        .to_mat(Transactional.sink(replace(transactional, on_fenced="fail")), Keep.both)
+    )
+    with SupervisedRun(copy, member="0") as first:
+        wait_for(lambda: len(read_all("out-members")) == 10)
+        one = Source.from_iterable([ProducerRecord("out-members", b"10")])
+        with SupervisedRun(one.to_mat(Transactional.sink(transactional), Keep.right), member="1") as second:
+            assert second.wait(20)
+            assert second.error is None
+        topic_more(cluster, topic, b"11")
+        wait_for(lambda: len(read_all("out-members")) == 12)
+        first.stop()
+        assert first.wait(20)
+        assert first.error is None
 
 
 def test_a_second_producer_of_the_same_id_fences_the_first(

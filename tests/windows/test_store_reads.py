@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from streamactors.errors import UnknownStore
 from streamactors.windows.stage.store_reads import StageReads
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import Serdes
 
 

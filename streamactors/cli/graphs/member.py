@@ -22,10 +22,15 @@ LENGTH: Final = Struct("<I")
 MAX_ANSWER: Final = 64 << 20
 
 
+def member_number() -> str | None:
+    """Return "2" in member 2, None in an ordinary run."""
+    return os.environ.get(NUMBER) if SOCKET in os.environ else None
+
+
 def member_name() -> str:
     """Return "[2]" in member 2, nothing in an ordinary run; it follows the program's name in its lines."""
-    number = os.environ.get(NUMBER)
-    return f"[{number}]" if number is not None and SOCKET in os.environ else ""
+    number = member_number()
+    return "" if number is None else f"[{number}]"
 
 
 @contextmanager

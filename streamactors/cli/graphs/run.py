@@ -16,7 +16,7 @@ import click
 from streamactors.cli.graphs.durations import SECONDS
 from streamactors.cli.graphs.exit_codes import INTERRUPTED, TERMINATED
 from streamactors.cli.graphs.graph_module import graph_argument, load_graph
-from streamactors.cli.graphs.member import answering, member_name
+from streamactors.cli.graphs.member import answering, member_name, member_number
 from streamactors.cli.metrics_options import metrics_door, metrics_options, tell_token
 from streamactors.collector import collecting_seldom
 from streamactors.errors import StreamActorsError
@@ -111,7 +111,7 @@ def command(
     with ExitStack() as undo:
         undo.enter_context(collecting_seldom())
         asked = undo.enter_context(_signals())
-        running = undo.enter_context(SupervisedRun(loaded))
+        running = undo.enter_context(SupervisedRun(loaded, member_number()))
         undo.enter_context(_watchdog(running.system, stall_after))
         _say(f"running {graph}{_reading(running.graph)}")
         if door is not None:

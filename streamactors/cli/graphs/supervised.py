@@ -23,9 +23,11 @@ from streamactors.stages.watching.observing import WatchTermination
 
 
 class SupervisedRun:
-    """One run, in an actor system of its own. A context manager; at its end what still runs is aborted."""
+    """One run, in an actor system of its own. A context manager; at its end what still runs is aborted.
 
-    def __init__(self, graph: RunnableGraph[Any]) -> None:
+    `member`: the number of this process where several processes run the graph as members of one group."""
+
+    def __init__(self, graph: RunnableGraph[Any], member: str | None = None) -> None:
         self.controls: list[Control] = []
         self.cut_short = False
         """True when `stop` has ended a source that would have ended by itself."""
@@ -35,6 +37,7 @@ class SupervisedRun:
         self._queries: list[Future[Any]] = []
         self._ended = threading.Event()
         self._system = ActorSystem("run")
+        self._system.member = member
         self.graph: RunnableGraph[Any] = RunnableGraph(self._held(graph.module))
         value: Any = self.graph.run(self._system)
         self._keep(value)

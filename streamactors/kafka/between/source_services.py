@@ -15,6 +15,8 @@ from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.read_plan import OrderedSource, ReadPlan, SourceServices
 from streamactors.kafka.transactions.run_transaction import THE_TRANSACTION, transaction_of
+from streamactors.windows.stage.queryable_store import QueryableStore
+from streamactors.windows.stage.store_reads import stores_of
 from streamactors.windows.state.changelogs import changelogs_of
 
 
@@ -55,6 +57,9 @@ class _Services:
         if plan.settings.state.advertise is not None:
             serve(run, plan.settings)
         return changelogs.revoking
+
+    def open_store(self, run: Run, name: str) -> QueryableStore:
+        return QueryableStore(name, stores_of(run))
 
 
 SERVICES: Final[SourceServices] = _Services()

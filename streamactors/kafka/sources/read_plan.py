@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position
@@ -17,6 +17,9 @@ from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
 from streamactors.kafka.subscriptions import Subscription, TopicPartition
+
+if TYPE_CHECKING:
+    from streamactors.windows.stage.queryable_store import QueryableStore
 
 
 class OrderedSource(Protocol):
@@ -47,6 +50,9 @@ class SourceServices(Protocol):
         self, run: Run, source: Any, reader: OrderedSource, plan: ReadPlan
     ) -> Callable[[Sequence[Key]], None]:
         """Offer changelogs to the windows downstream of a source; return what to call with partitions that are about to be revoked."""
+
+    def open_store(self, run: Run, name: str) -> QueryableStore:
+        """Return a store of a run by its name, or by that of its step, for reading from outside. Raises UnknownStore."""
 
     def repartitioned(self, input_: Any, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
         """Return the flow that brings the rows of the source stage `input_` under new keys, through a topic."""

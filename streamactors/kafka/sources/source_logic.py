@@ -49,6 +49,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         run = self.interpreter.island.run
         self._lane.source = source = run.source_id(self)
         self.control.run = weakref.ref(run)
+        self.control.open_store = self._plan.services.open_store
         if self._plan.keeps_changelog and source is not None:
             self._revoking = self._plan.services.offer_changelogs(run, source, self, self._plan)
 

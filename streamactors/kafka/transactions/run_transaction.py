@@ -124,6 +124,10 @@ class RunTransaction:
                 self._settings = self._settings or self._fallback
                 assert self._settings is not None
                 self._let_keepers_join()
+                member = self._run.system.member
+                if member is not None:
+                    own_id = f"{self._settings.transactional_id}-{member}"
+                    self._settings = self._settings.with_transactional_id(own_id)
                 self.producer = StreamProducer(self._settings, errors_only=self.writes.repeatable)
         producer = self.producer
         producer.start()

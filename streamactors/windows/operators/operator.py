@@ -10,11 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from streamactors.errors import UnknownStore
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.record import LateRecord, RecordContext
 from streamactors.windows.state.changelog_settings import COMPACTED, expiring
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import Ident as Ident
 from streamactors.windows.state.serdes import KeyIdentity, Serdes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity

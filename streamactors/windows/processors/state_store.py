@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
+from streamactors.errors import UnknownStore
 from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.processors.task_time import NO_TIME, TaskTime
@@ -26,7 +27,7 @@ from streamactors.windows.state.key_order import (
     turned,
 )
 from streamactors.windows.state.ordered_store import OrderedStore
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import default_bytes, key_bytes
 from streamactors.windows.state.store_log import Change, StoreLog, StoreReader, TaskIdentity, as_restored
 from streamactors.windows.state.stores import Form, Stores

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.errors import UnknownStore
 from streamactors.windows.stage.store_reads import RunStores
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 
 
 class QueryableStore:

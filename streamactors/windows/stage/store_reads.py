@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 from streamactors.actors.futures import StreamFuture
 from streamactors.codec import CodecError
 from streamactors.engine.island.run import Run
+from streamactors.errors import UnknownStore
 from streamactors.windows.state.key_order import KeyPlaces, between
-from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.values import snapshot
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from streamactors.errors import StreamError
-
 KINDS: Final = ("get", "range", "prefix", "windows")
 
 
@@ -28,7 +26,3 @@ class StoreRequest(NamedTuple):
     last: Any = None
     first_ms: int | None = None
     last_ms: int | None = None
-
-
-class UnknownStore(StreamError, LookupError):
-    """There is no store of this name, or it cannot be read from outside."""

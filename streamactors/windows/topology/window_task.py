@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from streamactors.errors import UnknownStore
 from streamactors.windows.errors import InvalidRecord, RestoreError, TaskDead
 from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.metrics import TaskMetrics
@@ -20,7 +21,7 @@ from streamactors.windows.operators.operator import Operator
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import Change, NewestEntries, Stateful, StoreReader, TaskIdentity
 from streamactors.windows.tables.stored import StoredTable
 from streamactors.windows.topology.model import ANY_TOPIC, Build, Node

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from streamactors.codec import dumps
 from streamactors.errors import BuildError
+from streamactors.state import State
 from streamactors.windows.state.disk import folder as folder_module
-from streamactors.windows.state.disk import rocks as rocks_module
-from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import (
     ForeignState,
     StateDamaged,
@@ -284,7 +283,7 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, memory: Memory) -> None:
 
 
 def test_without_rocksdict_the_error_gives_the_pip_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(rocks_module, "find_spec", lambda name: None)
+    monkeypatch.setattr("streamactors.state.find_spec", lambda name: None)
     with pytest.raises(BuildError, match=r"pip install 'streamactors\[state\]'"):
         State.on_disk(tmp_path)
 

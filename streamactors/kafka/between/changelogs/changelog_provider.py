@@ -23,8 +23,8 @@ from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.read_plan import OrderedSource
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transactions.run_transaction import transaction_of
+from streamactors.state import State
 from streamactors.windows.state.changelogs import Changelog, InOrder, StateKeeper, Tasks, changelogs_of
-from streamactors.windows.state.disk.definition import State
 from streamactors.windows.state.disk.errors import StateError
 from streamactors.windows.state.disk.folder import StateFolder
 

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from typing import Final
 
+from streamactors.errors import UnknownStore
 from streamactors.kafka.between.queries.query_wire import (
     CONTENT,
     LAG,
@@ -22,7 +23,7 @@ from streamactors.kafka.between.queries.query_wire import (
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.settings import ADDRESS_MARK, ConsumerSettings
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 
 PATIENCE_S: Final = 5.0
 _KNOWN_FOR_S: Final = 2.0

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from streamactors.accepting import pause_after
 from streamactors.engine.island.run import Run
-from streamactors.errors import StreamActorsError
+from streamactors.errors import StreamActorsError, UnknownStore
 from streamactors.kafka.between.queries.query_peers import Peers
 from streamactors.kafka.between.queries.query_wire import (
     CONTENT,
@@ -32,7 +32,7 @@ from streamactors.log_limit import log_limited
 from streamactors.windows.stage.queryable_store import QueryableStore
 from streamactors.windows.stage.store_reads import RunStores, stores_of
 from streamactors.windows.state.disk.errors import StateError
-from streamactors.windows.state.reads import StoreEntry, StoreRequest, UnknownStore
+from streamactors.windows.state.reads import StoreEntry, StoreRequest
 
 _log = logging.getLogger("streamactors.kafka")
 

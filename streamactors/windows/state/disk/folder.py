@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from streamactors.actors.native_calls import NATIVE_CALLS
-from streamactors.windows.state.disk.definition import State
+from streamactors.state import State
 from streamactors.windows.state.disk.errors import ForeignState, StateDamaged, StateError, StateFolderInUse
 from streamactors.windows.state.disk.rocks import Memory, Rocks
 from streamactors.windows.state.disk.task_disk import FORMAT_VERSION, TaskDisk, refuse_above

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from streamactors.codec import CodecError, loads
-from streamactors.windows.state.disk.definition import SMALLEST_CACHE, State
+from streamactors.state import SMALLEST_CACHE, State
 from streamactors.windows.state.disk.errors import ForeignState, StateDamaged, StateError
 from streamactors.windows.state.disk.folder import ABOUT, StateFolder, read_about, tasks_of
 from streamactors.windows.state.disk.rocks import Memory, Rocks

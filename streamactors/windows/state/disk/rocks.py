@@ -7,23 +7,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from streamactors.actors.native_calls import NATIVE_CALLS
-from streamactors.errors import BuildError
+from streamactors.state import require_rocksdict
 from streamactors.windows.state.disk.errors import StateDamaged, StateDiskFull, StateError, StateFolderInUse
 
 _BLOOM_BITS: Final = 10
 _BLOCK: Final = 4 << 10
 _MOST_OPEN_FILES: Final = 256
-
-
-def require_rocksdict() -> None:
-    """Raise BuildError with the pip line if rocksdict is not installed."""
-    if find_spec("rocksdict") is None:
-        raise BuildError("state on disk needs rocksdict, which is not installed; pip install 'streamactors[state]'")
 
 
 class Memory:

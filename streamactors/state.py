@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,12 @@ _UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB
 _SIZE: Final = re.compile(r"(\d+)\s*([KMGT]?B?)", re.IGNORECASE)
 TOKEN: Final = "STREAMACTORS_QUERY_TOKEN"  # noqa: S105 - the name of an environment variable
 SMALLEST_CACHE: Final = 8 << 20
+
+
+def require_rocksdict() -> None:
+    """Raise BuildError with the pip line if rocksdict is not installed."""
+    if find_spec("rocksdict") is None:
+        raise BuildError("state on disk needs rocksdict, which is not installed; pip install 'streamactors[state]'")
 
 
 def to_bytes(size: object, what: str) -> int:
@@ -79,8 +86,6 @@ class State:
             raise BuildError(f"State.on_disk: path is {path!r}; give the folder of the state")
         if not isinstance(standbys, int) or isinstance(standbys, bool) or standbys < 0:
             raise BuildError(f"State.on_disk: standbys is {standbys!r}; give a number of instances, 0 or more")
-        from streamactors.windows.state.disk.rocks import require_rocksdict
-
         require_rocksdict()
         quota_bytes = None if quota is None else to_bytes(quota, "State.on_disk: quota")
         return cls(Path(path), cache_bytes, quota_bytes, standbys, _address(advertise), _token(advertise, token))
