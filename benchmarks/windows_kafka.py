@@ -32,7 +32,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
+from streamactors.kafka.state.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows import (
     BufferConfig,

@@ -1,7 +1,7 @@
 """Kafka: sources and sinks with back-pressure that reaches the partitions. Names are loaded when first used.
 
 The facades that users call are here and in `round_trips/`: `Consumer` makes the stages of `sources/`, which the consumer actor of `reading/` feeds;
-`Producer` makes the stages of `writing/`, `Committer` those of `committing/`, `Transactional` those of `transactions/`. `between/` has what
+`Producer` makes the stages of `writing/`, `Committer` those of `committing/`, `Transactional` those of `transactions/`. `state/` has what
 windows need of Kafka: changelogs, repartition topics, queries. Only `client/` imports librdkafka."""
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ from streamactors.stages.checks import function, plain_function
 
 if TYPE_CHECKING:
     from streamactors.dsl.context.with_context import SourceWithContext
-    from streamactors.kafka.between.topics import KafkaTopics
     from streamactors.kafka.reading.delays import DelayedTopics
     from streamactors.kafka.sources.consumer_link import ConsumerLink
     from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
     from streamactors.kafka.sources.read_plan import ReadPlan
     from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
+    from streamactors.kafka.state.topics import KafkaTopics
     from streamactors.state import State
     from streamactors.windows.definitions.duration import Duration as EventTime
     from streamactors.windows.record import Record
@@ -108,7 +108,7 @@ class Consumer:
         the transaction of the run's other sinks. `state`: where the state is kept, `State.in_memory()` or `State.on_disk(path)`
         (docs/state.md); default: as the settings say. `until="end"`: the run ends when every row that the topics had at the start, and
         what it gave to repartition topics, is processed and committed."""
-        from streamactors.kafka.between.topics import KafkaTopics
+        from streamactors.kafka.state.topics import KafkaTopics
 
         name = "Consumer.topics"
         _checked_settings(name, settings)
@@ -385,8 +385,8 @@ def _checked_settings(name: str, settings: Any) -> None:
 def _plan(
     name: str, settings: Any, subscription: Any, until: str | None, commits: Commits, convert: Convert | None
 ) -> ReadPlan:
-    from streamactors.kafka.between.source_services import SERVICES
     from streamactors.kafka.sources.read_plan import ReadPlan
+    from streamactors.kafka.state.source_services import SERVICES
 
     _checked_settings(name, settings)
     if not isinstance(subscription, Subscription):

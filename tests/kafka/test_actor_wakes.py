@@ -44,7 +44,7 @@ def told(message: Any, *, starving: bool = False, hungry: bool = False, by_user:
         requested=lambda feed, n: calls.append(("requested", feed, n)),
     )
     actor: Any = object.__new__(ConsumerActor)
-    actor._shared = SimpleNamespace(state=state)
+    actor._context = SimpleNamespace(state=state)
     actor._polling = actor._rebalances = actor._bounded = Noted(calls)
     handler = {
         RequestRecords: actor._on_request,

@@ -11,10 +11,10 @@ from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.codec import loads
-from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.settings import ClientSettings
+from streamactors.kafka.state.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 from streamactors.windows.state.store_log import META_KEY

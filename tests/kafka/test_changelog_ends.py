@@ -8,7 +8,7 @@ import pytest
 
 from streamactors import Broadcast, Flow, GraphDSL, Keep, Merge, Sink
 from streamactors.kafka import ProducerRecord, ProducerSettings, Transactional
-from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
+from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
 from streamactors.windows import Record
 from tests.kafka._windows import produce
 from tests.kafka.test_changelog_silence import records, settings_of

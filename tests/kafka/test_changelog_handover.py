@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from streamactors import Keep
 from streamactors.kafka import Consumer, ProducerRecord, Subscriptions, Transactional
-from streamactors.kafka.between.changelogs import changelog_topics
-from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
 from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.state.changelogs import changelog_topics
+from streamactors.kafka.state.changelogs.changelog_topics import ChangelogTopics
 from streamactors.windows import TimeWindows
 from tests.kafka._windows import changelog_of, produce, windows_producer, windows_settings  # noqa: F401  # fixtures
 

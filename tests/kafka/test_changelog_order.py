@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
 from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
 from streamactors.kafka.subscriptions import TopicPartition
 
 

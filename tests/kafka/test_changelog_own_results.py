@@ -9,7 +9,7 @@ import pytest
 
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings, Transactional
-from streamactors.kafka.between.changelogs.changelog import ChangelogInTransaction
+from streamactors.kafka.state.changelogs.changelog import ChangelogInTransaction
 from streamactors.windows import KeyValueStore, Processor, Record, TimeWindows
 from tests.kafka._windows import produce, read, to_records
 from tests.kafka.test_changelog_silence import (

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Message
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.changelogs import changelog_topics
-from streamactors.kafka.between.changelogs.changelog_topics import NO_PROGRESS_S, PROGRESS_S, ChangelogTopics
+from streamactors.kafka.state.changelogs import changelog_topics
+from streamactors.kafka.state.changelogs.changelog_topics import NO_PROGRESS_S, PROGRESS_S, ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
 

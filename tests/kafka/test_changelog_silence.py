@@ -12,7 +12,7 @@ import pytest
 from streamactors import ActorSystem, Broadcast, Flow, GraphDSL, Keep, Merge, RestartSettings, RestartSource, Sink
 from streamactors.engine.marks.marks import OwnResults
 from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, Subscriptions
-from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce
+from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce
 from streamactors.windows import Record, RecordContext, TimeWindows
 from tests.kafka._random_pipelines import Pipeline, Step
 from tests.kafka._windows import CLOSED, produce

@@ -5,11 +5,11 @@ from __future__ import annotations
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.errors import CommitTimeout
 from streamactors.kafka.reading.commits import CommitEnded, ConsumerCommits
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.messages import CommitNow, CommitReply, Commits
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.pausing import Limits
-from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -36,7 +36,7 @@ class Consumer:
         tracker.done(KEY, 1, 5)
         self.client = Refusing()
         self.commits = ConsumerCommits(
-            Shared(
+            ConsumerContext(
                 settings=ConsumerSettings("localhost:1", group_id="g"),
                 commits=Commits.OFFSETS,
                 source=None,

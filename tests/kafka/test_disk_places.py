@@ -8,14 +8,14 @@ import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.changelogs import changelog_topics, disk_places
-from streamactors.kafka.between.changelogs.changelog_topics import ChangelogTopics
-from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.newest_ends import PartitionEnd
 from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer
+from streamactors.kafka.state.changelogs import changelog_topics, disk_places
+from streamactors.kafka.state.changelogs.changelog_topics import ChangelogTopics
+from streamactors.kafka.state.changelogs.standby import Standby
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.state import State
 from streamactors.windows.state.disk.folder import StateFolder

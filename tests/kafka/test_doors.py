@@ -13,7 +13,7 @@ from streamactors.errors import BuildError
 from streamactors.kafka import ConsumerSettings, MetadataClient, ProducerSettings
 from streamactors.kafka.client import connection as connections
 from streamactors.kafka.client.connection import SILENCE_MS as OF_USERS
-from streamactors.kafka.client.connection import Connection, ck
+from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.diagnosis.property_names import PROPERTY_NAMES, is_known
 from streamactors.kafka.errors import KafkaError, NoBroker
@@ -61,7 +61,7 @@ def test_a_port_that_takes_connections_and_is_silent_is_no_broker(monkeypatch):
 
 def refused(**properties):
     names = {name.replace("_", "."): value for name, value in properties.items()}
-    connection = Connection(ConsumerSettings("localhost:1"))
+    connection = ClientConnection(ConsumerSettings("localhost:1"))
     with pytest.raises(KafkaError) as error:
         connection.make(ck.Consumer, {"bootstrap.servers": "localhost:1", "group.id": "g", **names})
     return str(error.value)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.ending import Ending
 from streamactors.kafka.reading.messages import Commits, StageEnded
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.pausing import Limits
-from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -40,7 +40,7 @@ class Consumer:
         self.closed = []
         self.looks = []
         settings = ConsumerSettings("localhost:1", group_id="g", close_timeout_ms=1_000)
-        shared = Shared(
+        context = ConsumerContext(
             settings=settings,
             commits=commits,
             source=None,
@@ -53,11 +53,11 @@ class Consumer:
             apart=False,
         )
         self._ended = StreamFuture()
-        self.ending = Ending(shared, NothingToCommit(), self._ended, self._close, self.looks.append)
-        shared.tracker.until_run_ends = keeps_state
+        self.ending = Ending(context, NothingToCommit(), self._ended, self._close, self.looks.append)
+        context.tracker.until_run_ends = keeps_state
         if in_flight:
-            shared.tracker.assigned([KEY], 1)
-            shared.tracker.delivered(KEY, 1, 5)
+            context.tracker.assigned([KEY], 1)
+            context.tracker.delivered(KEY, 1, 5)
         self.ending.begin(StageEnded(None), without_deadline=drains)
 
     def _close(self, error):

@@ -49,11 +49,11 @@ class Loss:
 
     def take(self, actor) -> None:
         with self._lock:
-            if not self._due or not actor._shared.state.partitions:
+            if not self._due or not actor._context.state.partitions:
                 return
             self._due -= 1
-        actor._rebalances.on_lost([min(actor._shared.state.partitions)])
-        for listener in list(actor._shared.tracker._drain_listeners):
+        actor._rebalances.on_lost([min(actor._context.state.partitions)])
+        for listener in list(actor._context.tracker._drain_listeners):
             listener.draining()  # commit now
 
 

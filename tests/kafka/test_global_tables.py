@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.changelogs import global_tables
-from streamactors.kafka.between.changelogs.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.errors import KafkaError, TopicNotFound
+from streamactors.kafka.state.changelogs import global_tables
+from streamactors.kafka.state.changelogs.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows import Record
 

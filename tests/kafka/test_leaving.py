@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.kafka.between.changelogs.changelog_provider import Leaving
+from streamactors.kafka.state.changelogs.changelog_provider import Leaving
 
 LEFT, RIGHT = ("s", "left"), ("s", "right")
 

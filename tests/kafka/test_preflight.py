@@ -10,7 +10,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka import Consumer as BareConsumer
 
-from streamactors.kafka.client.connection import Connection
+from streamactors.kafka.client.connection import ClientConnection
 from streamactors.kafka.errors import NoBroker
 
 
@@ -56,7 +56,7 @@ class SilentUntil:
             each.close()
 
 
-class Watched(Connection):
+class Watched(ClientConnection):
     """Calls `look` whenever the connection looks for a complaint of librdkafka."""
 
     look = staticmethod(lambda complaint: complaint)

@@ -13,7 +13,7 @@ import pytest
 from streamactors import Sink, Source
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerSettings, Subscriptions, Transactional
-from streamactors.kafka.client.connection import Connection, ck
+from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.property_rules import CONSUMER_RULES, PRODUCER_RULES, is_secret
@@ -142,7 +142,7 @@ def test_errors_of_the_settings_show_no_secret():
 
 def test_librdkafkas_complaints_and_its_log_show_no_secret(caplog):
     # librdkafka repeats a wrong sasl.oauthbearer.config in its error and in its log
-    connection = Connection(ConsumerSettings("localhost:1"))
+    connection = ClientConnection(ConsumerSettings("localhost:1"))
     log = logging.getLogger("streamactors.kafka.librdkafka")
     log.addHandler(caplog.handler)
     try:

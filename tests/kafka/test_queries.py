@@ -18,8 +18,8 @@ from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, Transactional
-from streamactors.kafka.between.queries.query_peers import PeerFailed, ask
-from streamactors.kafka.between.queries.query_wire import pack_request
+from streamactors.kafka.state.queries.query_peers import PeerFailed, ask
+from streamactors.kafka.state.queries.query_wire import pack_request
 from streamactors.windows import State, UnknownStore
 from streamactors.windows.state.disk.errors import StateError
 from streamactors.windows.state.reads import StoreRequest

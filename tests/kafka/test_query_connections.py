@@ -11,8 +11,8 @@ import pytest
 
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.queries import query_server
-from streamactors.kafka.between.queries.query_server import MOST_CONNECTIONS, QueryServer
+from streamactors.kafka.state.queries import query_server
+from streamactors.kafka.state.queries.query_server import MOST_CONNECTIONS, QueryServer
 from streamactors.windows import State
 from tests.refused_accepts import EITHER, refused_accepts
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamactors.kafka import ProducerSettings
-from streamactors.kafka.client.connection import Connection, ck
+from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.client.range_writer import RangeWriter
 from streamactors.kafka.errors import KafkaError
@@ -39,14 +39,14 @@ def test_a_producer_with_a_wrong_property_leaves_no_descriptor() -> None:
 
 @own_process
 def test_a_writer_of_ranges_without_its_group_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine = Connection.make
+    genuine = ClientConnection.make
 
-    def make(connection: Connection, factory: Any, properties: Any) -> Any:
+    def make(connection: ClientConnection, factory: Any, properties: Any) -> Any:
         if factory is ck.Consumer:
             raise KafkaError("consumer settings: ssl.ca.location: there is no such file")
         return genuine(connection, factory, properties)
 
-    monkeypatch.setattr(Connection, "make", make)
+    monkeypatch.setattr(ClientConnection, "make", make)
 
     def refused() -> None:
         with pytest.raises(KafkaError, match="consumer settings"):

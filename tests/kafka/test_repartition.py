@@ -15,10 +15,10 @@ from confluent_kafka import TopicPartition
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker import Cluster
 from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, ProducerSettings, Subscriptions
-from streamactors.kafka.between import topic_upkeep
-from streamactors.kafka.between.repartition import repartitioned
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.settings import ClientSettings
+from streamactors.kafka.state import topic_upkeep
+from streamactors.kafka.state.repartition import repartitioned
 from streamactors.windows import State
 from tests.bare_clients import TO_THE_END
 from tests.kafka._windows import CLOSED, SECOND, produce, read, written

@@ -10,12 +10,12 @@ from confluent_kafka.serialization import Deserializer, Serializer
 
 from streamactors import ActorSystem, Sink, Source
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.topic_rows import TopicRows
-from streamactors.kafka.between.topology_rows import reader_of
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import wrap
 from streamactors.kafka.record_source import records
 from streamactors.kafka.serdes.serdes import Serde, writing_function
+from streamactors.kafka.state.topic_rows import TopicRows
+from streamactors.kafka.state.topology_rows import reader_of
 from streamactors.windows import Record
 from streamactors.windows.topology.model import SourceNode
 

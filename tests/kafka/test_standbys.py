@@ -13,11 +13,11 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import UnknownStore
-from streamactors.kafka.between.changelogs.standby import Standby
-from streamactors.kafka.between.queries.query_peers import ask, ask_with_lag
 from streamactors.kafka.client.newest_ends import PartitionEnd
 from streamactors.kafka.client.runs import NOTHING
 from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.state.changelogs.standby import Standby
+from streamactors.kafka.state.queries.query_peers import ask, ask_with_lag
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.state import State
 from streamactors.windows.state.disk.folder import StateFolder

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streamactors.kafka.between.changelogs import changelog_provider
-from streamactors.kafka.between.changelogs.changelog_provider import StateFolders
+from streamactors.kafka.state.changelogs import changelog_provider
+from streamactors.kafka.state.changelogs.changelog_provider import StateFolders
 from streamactors.windows import State
 
 

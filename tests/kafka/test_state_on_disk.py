@@ -11,7 +11,7 @@ import pytest
 
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.kafka import Consumer, Subscriptions
-from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce
+from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce
 from streamactors.state import State
 from streamactors.windows import BufferConfig, Suppressed
 from streamactors.windows.errors import RestoreError

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between.changelogs.stored_tasks import KeptState, StoredTasks
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.state.changelogs.stored_tasks import KeptState, StoredTasks
 from streamactors.kafka.subscriptions import TopicPartition
 
 LOG = TopicPartition("log", 0)

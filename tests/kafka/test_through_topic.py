@@ -18,8 +18,8 @@ from streamactors.kafka import (
     Transactional,
     through_topic,
 )
-from streamactors.kafka.between.topic_rows import NoRow
 from streamactors.kafka.errors import TopicError, TopicNotFound
+from streamactors.kafka.state.topic_rows import NoRow
 from streamactors.windows import Record, TimeWindows, WindowedRecord
 from streamactors.windows.record import RecordContext
 from tests.kafka._windows import CLOSED, produce

@@ -12,10 +12,10 @@ from confluent_kafka import Producer as BareProducer
 
 from streamactors import ActorSystem
 from streamactors.kafka import Consumer
-from streamactors.kafka.between.topic_keys import TopicKeys
-from streamactors.kafka.between.topology_rows import TopologyRows
 from streamactors.kafka.errors import RecordError
 from streamactors.kafka.serdes.serdes import INT32, INT64, JSON, SERDES
+from streamactors.kafka.state.topic_keys import TopicKeys
+from streamactors.kafka.state.topology_rows import TopologyRows
 from streamactors.windows import Record
 from streamactors.windows.topology.edges import Output
 from streamactors.windows.topology.topics import TopologyTopics

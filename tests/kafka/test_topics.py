@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from streamactors import ActorSystem, Keep, Sink
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, ConsumerSettings, ProducerSettings
-from streamactors.kafka.between import topic_upkeep
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import ConsumerFailed, NoBroker, TopicError, TopicNotFound
 from streamactors.kafka.settings import ClientSettings
+from streamactors.kafka.state import topic_upkeep
 from streamactors.windows import JoinWindows, TimeWindows
 from streamactors.windows.errors import OperatorFailed
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.between import topology_end
-from streamactors.kafka.between.topology_end import TopologyEnd
 from streamactors.kafka.client import unread
 from streamactors.kafka.client.admin import LATEST
+from streamactors.kafka.state import topology_end
+from streamactors.kafka.state.topology_end import TopologyEnd
 from streamactors.kafka.subscriptions import TopicPartition
 
 OUTER, OTHER, INNER = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("r", 0)

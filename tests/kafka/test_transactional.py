@@ -22,8 +22,8 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.between.repartition import ends_of
 from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.state.repartition import ends_of
 from streamactors.kafka.subscriptions import TopicPartition
 
 

@@ -262,10 +262,10 @@ def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     def receive(actor, message, sender):
         if lose:
             lose.clear()
-            (key,) = actor._shared.state.partitions
+            (key,) = actor._context.state.partitions
             actor._rebalances.on_lost([key])
             actor._rebalances.on_assigned([key])
-            assert actor._shared.client.seek(key, 0)  # nothing is committed
+            assert actor._context.client.seek(key, 0)  # nothing is committed
         genuine(actor, message, sender)
 
     monkeypatch.setattr(ConsumerActor, "receiveMessage", receive)
@@ -297,14 +297,14 @@ def test_a_partition_that_is_lost_with_an_open_transaction_is_read_by_its_next_o
     def receive(actor, message, sender):
         step = steps.pop() if steps else None
         if step == "lose":
-            (key,) = actor._shared.state.partitions
+            (key,) = actor._context.state.partitions
             actor._rebalances.on_lost([key])
-            for listener in list(actor._shared.tracker._drain_listeners):
+            for listener in list(actor._context.tracker._drain_listeners):
                 listener.draining()  # commit now
         elif step == "get back":
             key = TopicPartition(name, 0)
             actor._rebalances.on_assigned([key])
-            assert actor._shared.client.seek(key, 0)  # nothing is committed
+            assert actor._context.client.seek(key, 0)  # nothing is committed
         genuine(actor, message, sender)
 
     monkeypatch.setattr(ConsumerActor, "receiveMessage", receive)

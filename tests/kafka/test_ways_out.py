@@ -22,12 +22,12 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
-from streamactors.kafka.between.changelogs import changelog_topics
 from streamactors.kafka.client import connection, created_topics
 from streamactors.kafka.client.admin import Member
 from streamactors.kafka.errors import RecordError, TopicNotFound
 from streamactors.kafka.reading.assignment import waiting_member
 from streamactors.kafka.reading.assignment.waiting_member import WaitingMember
+from streamactors.kafka.state.changelogs import changelog_topics
 from streamactors.windows import Record, TimeWindows
 
 

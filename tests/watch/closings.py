@@ -84,7 +84,7 @@ class ClosingWatch:
     def _consumer_ends(self, begin: Callable[..., None]) -> Callable[..., None]:
         @wraps(begin)
         def begins(ending: Any, *arguments: Any, **named: Any) -> None:
-            settings = ending._shared.settings
+            settings = ending._context.settings
             limit_s = (settings.commit_timeout_ms + settings.close_timeout_ms) / 1_000
             self._opened(_Open(f"the consumer of group {settings.group_id}", limit_s, time.monotonic(), ending._ended))
             begin(ending, *arguments, **named)

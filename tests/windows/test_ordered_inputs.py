@@ -12,7 +12,7 @@ from streamactors.actors.system import ActorSystem
 from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Position, Revoked
 from streamactors.errors import BuildError
 from streamactors.kafka import ConsumerSettings, Subscriptions
-from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
+from streamactors.kafka.state.changelogs.changelog_provider import ChangelogProvider
 from streamactors.windows import Record, RecordContext, TimeWindows
 from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.stage.head_time import FAR_AHEAD, MOST_ROWS, HeadTimeOrder

@@ -6,11 +6,11 @@ import click
 
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.errors import BuildError
-from streamactors.kafka.between.queries.query_peers import ask_with_lag
-from streamactors.kafka.between.queries.query_server import as_json as entry_as_json
-from streamactors.kafka.between.queries.query_server import request_of
-from streamactors.kafka.between.queries.query_wire import BadRequest
 from streamactors.kafka.property_rules import addresses_of
+from streamactors.kafka.state.queries.query_peers import ask_with_lag
+from streamactors.kafka.state.queries.query_server import as_json as entry_as_json
+from streamactors.kafka.state.queries.query_server import request_of
+from streamactors.kafka.state.queries.query_wire import BadRequest
 
 
 @click.command("query")

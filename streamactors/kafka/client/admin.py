@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
-from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ClientConnection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.diagnosis.rights import Right
 from streamactors.kafka.client.group_offsets import AGAIN_S, commit_offsets, group_offsets, is_moving
@@ -93,7 +93,7 @@ class Admin:
     """See the module. A context manager; it needs no closing, for its connections end with the last reference to it."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self._connection = Connection(settings)
+        self._connection = ClientConnection(settings)
         self._connection.check_names()
         self._settings = settings
         self._client = self._connected()

@@ -80,7 +80,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}? or " if near else ""
 
 
-class Connection:
+class ClientConnection:
     """What every client has: its settings, and librdkafka's last complaint, which becomes part of the error when no broker answers."""
 
     def __init__(self, settings: ClientSettings) -> None:

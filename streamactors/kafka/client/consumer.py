@@ -15,7 +15,7 @@ from typing import Any
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.closed_consumer import ClosedConsumer
 from streamactors.kafka.client.commit_calls import CommitCalls, Heard
-from streamactors.kafka.client.connection import NO_TOPIC, REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.connection import NO_TOPIC, REQUEST_TIMEOUT_MS, ClientConnection, ck
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
 from streamactors.kafka.client.error_codes import PASSING, RETRIABLE_SEEK
 from streamactors.kafka.client.newest_ends import PartitionEnd, newest_ends
@@ -42,7 +42,7 @@ class StreamConsumer:
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
-        self._connection = Connection(settings)
+        self._connection = ClientConnection(settings)
         self._is_member = self._leaving = False
         self._topics: set[str] = set()  # that it reads, without those of a pattern
         self._assigned: set[TopicPartition] = set()

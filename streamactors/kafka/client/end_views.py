@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck, ck_admin
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ClientConnection, ck, ck_admin
 from streamactors.kafka.client.diagnosis.rights import Right
 from streamactors.kafka.client.listed_offsets import answer, listed_offsets
 from streamactors.kafka.settings import ClientSettings
@@ -31,7 +31,7 @@ def views_of_ends(
     """Return the high watermarks, or the last stable offsets with `committed`. Raises TopicNotFound, NoBroker, KafkaError.
 
     `only`: the address of the broker whose view is asked for. Without it other brokers are asked, too, while a leader does not answer."""
-    connection = Connection(settings)
+    connection = ClientConnection(settings)
     first = {"bootstrap.servers": only} if only else {}
 
     def connected() -> Any:
@@ -52,7 +52,7 @@ def views_of_ends(
     return found
 
 
-def _described(connection: Connection, client: Any, names: Iterable[str]) -> dict[str, Any]:
+def _described(connection: ClientConnection, client: Any, names: Iterable[str]) -> dict[str, Any]:
     timeout_s = REQUEST_TIMEOUT_MS / 1_000
     found = {}
     for name, future in client.describe_topics(ck.TopicCollection(list(names)), request_timeout=timeout_s).items():

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ClientConnection, ck
 from streamactors.kafka.client.error_codes import MOVING_COORDINATOR
 from streamactors.kafka.settings import ClientSettings
 
@@ -26,12 +26,16 @@ def is_moving(error: ck.KafkaException) -> bool:
     return error.args[0].code() in MOVING_COORDINATOR
 
 
-def group_offsets(connection: Connection, settings: ClientSettings, group: str, wanted: Sequence[Any]) -> list[Any]:
+def group_offsets(
+    connection: ClientConnection, settings: ClientSettings, group: str, wanted: Sequence[Any]
+) -> list[Any]:
     """Return the partitions with the offsets and notes that the group has committed; OFFSET_INVALID without one. Raises KafkaException."""
     return _asked(connection, settings, group, lambda client, left_s: client.committed(list(wanted), timeout=left_s))
 
 
-def commit_offsets(connection: Connection, settings: ClientSettings, group: str, wanted: Sequence[Any]) -> list[Any]:
+def commit_offsets(
+    connection: ClientConnection, settings: ClientSettings, group: str, wanted: Sequence[Any]
+) -> list[Any]:
     """Commit the offsets and notes of these partitions; return the partitions, with the error of each. Raises KafkaException."""
     return _asked(
         connection, settings, group, lambda client, _: client.commit(offsets=list(wanted), asynchronous=False)
@@ -39,7 +43,7 @@ def commit_offsets(connection: Connection, settings: ClientSettings, group: str,
 
 
 def _asked(
-    connection: Connection, settings: ClientSettings, group: str, ask: Callable[[Any, float], list[Any]]
+    connection: ClientConnection, settings: ClientSettings, group: str, ask: Callable[[Any, float], list[Any]]
 ) -> list[Any]:
     properties = {
         **settings.address(),

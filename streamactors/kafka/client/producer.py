@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.clock import SECONDS_FROM, SECONDS_TO
 from streamactors.kafka.client.bounded_call import bounded
-from streamactors.kafka.client.connection import Connection, ck
+from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.client.created_topics import CreatedTopics
 from streamactors.kafka.client.diagnosis.delivery_errors import ClosedProducer
 from streamactors.kafka.client.diagnosis.producer_errors import REFUSALS, ProducerErrors
@@ -52,7 +52,7 @@ class StreamProducer:
 
     def __init__(self, settings: ProducerSettings, *, errors_only: bool = False) -> None:
         self.settings = settings
-        self._connection = Connection(settings)
+        self._connection = ClientConnection(settings)
         properties = with_reasons(settings.client_properties())
         if errors_only:
             properties["delivery.report.only.error"] = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, Connection, ck
+from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ClientConnection, ck
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.producer_record import ProducerRecord
@@ -26,7 +26,7 @@ class RangeWriter:
     def __init__(self, settings: ProducerSettings, group: str, key: TopicPartition) -> None:
         self._settings = settings
         self._key = key
-        self._connection = Connection(ClientSettings(settings.bootstrap_servers, properties=settings.security()))
+        self._connection = ClientConnection(ClientSettings(settings.bootstrap_servers, properties=settings.security()))
         self._group = self._connection.make(
             ck.Consumer,
             {**settings.address(), "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"},

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from streamactors.kafka.client.connection import Connection, ck
+from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.errors import ConsumerFailed, RecordsGone
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -26,7 +26,7 @@ TO_SKIP: Final = "fail_on_data_loss=False"
 
 
 class _Client(NamedTuple):
-    connection: Connection
+    connection: ClientConnection
     consumer: Any
 
 
@@ -67,7 +67,7 @@ class RangeReader:
             client.consumer.close()
 
     def _connect(self) -> _Client:
-        connection = Connection(self._reading)
+        connection = ClientConnection(self._reading)
         return _Client(connection, connection.make(ck.Consumer, self._properties))
 
     def _chunks(self, client: _Client, key: TopicPartition, position: int, end: int, most: int) -> Iterator[list[Any]]:

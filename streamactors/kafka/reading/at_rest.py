@@ -18,17 +18,17 @@ from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.clock import VirtualClock
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.errors import KafkaError
-from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.subscriptions import TopicPartition
 
 
 class ConsumerRest:
     """See the module. It also has the timer of the polls, in real time, because librdkafka expects polls in real time."""
 
-    def __init__(self, clock: VirtualClock, shared: Shared, joined: Callable[[], bool]) -> None:
-        self.name = f"consumer {shared.settings.group_id or ''}".strip()
+    def __init__(self, clock: VirtualClock, context: ConsumerContext, joined: Callable[[], bool]) -> None:
+        self.name = f"consumer {context.settings.group_id or ''}".strip()
         self._clock = clock
-        self._shared = shared
+        self._context = context
         self._joined = joined
         self._reading = self._closing = False
         self._admin: Admin | None = None
@@ -66,11 +66,11 @@ class ConsumerRest:
         handed_over = self._handed_over
         if self._closing:
             return None
-        if not self._reading or self._shared.stopping:
+        if not self._reading or self._context.stopping:
             return handed_over
         if not self._joined():
             return None
-        if not self._shared.state.starving:
+        if not self._context.state.starving:
             return handed_over  # the buffers have what the stream asks for next
         if self._polled_at_ms < self._clock.now_ms():
             return None
@@ -83,7 +83,7 @@ class ConsumerRest:
 
     def _read_to_the_ends(self) -> bool:
         wanted: dict[TopicPartition, int] = {}
-        state = self._shared.state
+        state = self._context.state
         for key, partition in list(state.partitions.items()):
             if (
                 partition.paused
@@ -95,7 +95,7 @@ class ConsumerRest:
             if partition.fetched is None:
                 return False
             wanted[key] = partition.fetched
-        settings = self._shared.settings
+        settings = self._context.settings
         if self._admin is None:
             self._admin = Admin(settings)
         committed = settings.client_properties().get("isolation.level") != "read_uncommitted"

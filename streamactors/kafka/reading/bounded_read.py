@@ -13,10 +13,10 @@ import logging
 from collections.abc import Iterable
 
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.group_end import GroupEnd, ReadInRun, assigns_step_by_step
-from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
 
 _log = logging.getLogger("streamactors.kafka")
@@ -25,12 +25,12 @@ _log = logging.getLogger("streamactors.kafka")
 class BoundedRead:
     """A read with an end. `in_run`: None for a source that is started again when it fails; the run continues then."""
 
-    def __init__(self, shared: Shared, subscription: Subscription, in_run: ReadInRun | None = None) -> None:
-        self._shared = shared
+    def __init__(self, context: ConsumerContext, subscription: Subscription, in_run: ReadInRun | None = None) -> None:
+        self._context = context
         self._subscription = subscription
         self._in_run = ReadInRun() if in_run is None else in_run
-        self._may_get_more = isinstance(subscription, AutoSubscription) and assigns_step_by_step(shared.settings)
-        self._group = GroupEnd(shared, subscription, self._in_run)
+        self._may_get_more = isinstance(subscription, AutoSubscription) and assigns_step_by_step(context.settings)
+        self._group = GroupEnd(context, subscription, self._in_run)
         self._ended_feeds: set[Feed] = set()
         self._end_told = False
         self._told_of_latest = False
@@ -38,8 +38,8 @@ class BoundedRead:
 
     def ends_of(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where new assignments end; nothing for a read without an end."""
-        client = self._shared.client
-        if not self._shared.until_end or client is None:
+        client = self._context.client
+        if not self._context.until_end or client is None:
             return {}
         ends = client.stable_ends(keys)
         self._tell_of_latest(client, ends)
@@ -47,7 +47,7 @@ class BoundedRead:
 
     def _tell_of_latest(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> None:
         """Warn of partitions that begin at their end, so that a read until the end has no record of them."""
-        settings, subscription = self._shared.settings, self._subscription
+        settings, subscription = self._context.settings, self._subscription
         if settings.auto_offset_reset != "latest" or self._told_of_latest:
             return
         begun: set[TopicPartition] = set()
@@ -68,9 +68,9 @@ class BoundedRead:
 
     def begin_at_end(self) -> None:
         """Make the read a bounded one: it ends where the partitions end now."""
-        self._shared.until_end = True
+        self._context.until_end = True
         self._may_get_more = False  # the user ends what this consumer reads now
-        client, partitions = self._shared.client, self._shared.state.partitions
+        client, partitions = self._context.client, self._context.state.partitions
         if client is not None:
             # not the stable ends: what was committed just now may still lack its marker
             for key, end in client.high_watermarks(partitions).items():
@@ -86,29 +86,29 @@ class BoundedRead:
 
         Until the group answers, no partition is assigned, and the read is not over for that. A source that heard of the end drops what it
         has not pushed; it is read again."""
-        self._assigned = self._assigned and bool(self._shared.state.partitions)
+        self._assigned = self._assigned and bool(self._context.state.partitions)
         self._end_told = False
         self._ended_feeds.difference_update(partition.feed for partition in gone)
         self._in_run.difference_update(self._names(partition.key for partition in gone))
 
     def stream_failed(self) -> None:
         """What was read is not done."""
-        self._in_run.difference_update(self._names(self._shared.state.partitions))
+        self._in_run.difference_update(self._names(self._context.state.partitions))
 
     def cancel(self) -> None:
         """The consumer is closed."""
         self._group.close()
 
     def _names(self, keys: Iterable[TopicPartition]) -> list[tuple[str | None, TopicPartition]]:
-        return [(self._shared.settings.group_id, key) for key in keys]
+        return [(self._context.settings.group_id, key) for key in keys]
 
     def look(self) -> None:
         """Tell feeds and the source what has been read to its end."""
-        shared = self._shared
-        if not shared.until_end:
+        context = self._context
+        if not context.until_end:
             return
-        partitions, state = shared.state.partitions.values(), shared.state
-        if shared.apart:
+        partitions, state = context.state.partitions.values(), context.state
+        if context.apart:
             for partition in partitions:
                 feed = partition.feed
                 if feed not in self._ended_feeds and state.finished(partition):
@@ -120,7 +120,7 @@ class BoundedRead:
                 return
             self._end_told = True
             self._in_run.update(self._names(state.partitions))
-            source = shared.source
+            source = context.source
             source.post(source.on_end, [(p.key, p.epoch, _end_of(p)) for p in partitions])
 
 

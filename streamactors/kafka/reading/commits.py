@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.errors import CommitFailed, CommitTimeout
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.reading.messages import CommitNow, CommitReply, Commits
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
-from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 
 COMMIT_RETRY_MS = 100.0
@@ -64,8 +64,8 @@ _COMMIT_DUE, _ANSWER, _LATE = CommitDue(), CommitAnswer(), CommitsLate()
 class ConsumerCommits:
     """See the module."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
+    def __init__(self, context: ConsumerContext) -> None:
+        self._context = context
         self._waiting: list[_Waiting] = []  # for the next commit
         self._served: list[_Waiting] = []  # by the commit in flight
         self._refused_since: float | None = None
@@ -85,12 +85,12 @@ class ConsumerCommits:
 
     def begin(self) -> None:
         """Commit what is done every commit interval from now on, where the consumer commits by itself."""
-        if self._shared.commits is Commits.MARKS:
+        if self._context.commits is Commits.MARKS:
             self._arm()
 
     def _arm(self) -> None:
-        shared = self._shared
-        self._timer = shared.call_later(shared.settings.commit_interval_ms, lambda: shared.tell(_COMMIT_DUE))
+        context = self._context
+        self._timer = context.call_later(context.settings.commit_interval_ms, lambda: context.tell(_COMMIT_DUE))
 
     def cancel(self) -> None:
         """Commit no more by the interval."""
@@ -98,21 +98,21 @@ class ConsumerCommits:
             self._timer.cancel()
 
     def on_due(self, _: CommitDue) -> None:
-        shared = self._shared
-        if shared.tracker is not None and not shared.stopping:
+        context = self._context
+        if context.tracker is not None and not context.stopping:
             if not self.in_flight:
-                self.commit(shared.tracker.to_commit(), None)
+                self.commit(context.tracker.to_commit(), None)
             self._arm()
 
     def on_commit_now(self, message: CommitNow) -> None:
-        shared = self._shared
-        self._waiting.append(_Waiting(message.reply, shared.now_ms() + shared.settings.commit_timeout_ms))
+        context = self._context
+        self._waiting.append(_Waiting(message.reply, context.now_ms() + context.settings.commit_timeout_ms))
         if len(self._waiting) == 1:
-            shared.tell(_ANSWER)  # after what is in the mailbox by now: that is served with it
+            context.tell(_ANSWER)  # after what is in the mailbox by now: that is served with it
 
     def on_answer(self, _: CommitAnswer) -> None:
         """Commit for all who wait."""
-        tracker = self._shared.tracker
+        tracker = self._context.tracker
         if not self._waiting or tracker is None:
             return
         if not self.in_flight:
@@ -127,26 +127,26 @@ class ConsumerCommits:
             self._waiting[:0], self._served = self._served, []
             self._give_up()
             if self._waiting:
-                self._shared.call_later(COMMIT_RETRY_MS, lambda: self._shared.tell(_ANSWER))
+                self._context.call_later(COMMIT_RETRY_MS, lambda: self._context.tell(_ANSWER))
             return
         served, self._served = self._served, []
         _end(served, None if outcome is True else outcome)
 
     def _look_for_late_ones(self) -> None:
-        shared = self._shared
+        context = self._context
         due_ms = min(waiting.until_ms for waiting in (*self._served, *self._waiting))
-        shared.call_later(max(0.0, due_ms - shared.now_ms()), lambda: shared.tell(_LATE))
+        context.call_later(max(0.0, due_ms - context.now_ms()), lambda: context.tell(_LATE))
 
     def on_late(self, _: CommitsLate) -> None:
         """Fail those who have waited for too long while a commit is in flight."""
-        if not self.in_flight or self._shared.tracker is None:
+        if not self.in_flight or self._context.tracker is None:
             return
-        now = self._shared.now_ms()
+        now = self._context.now_ms()
         late = [waiting for waiting in (*self._served, *self._waiting) if waiting.until_ms <= now]
         self._served = [waiting for waiting in self._served if waiting.until_ms > now]
         self._waiting = [waiting for waiting in self._waiting if waiting.until_ms > now]
         if late:
-            _end(late, self._timed_out(self._shared.tracker.to_commit()))
+            _end(late, self._timed_out(self._context.tracker.to_commit()))
         if self._served or self._waiting:
             self._look_for_late_ones()
 
@@ -154,7 +154,7 @@ class ConsumerCommits:
 
     def commit(self, offsets: Offsets, then: Callable[[Outcome], None] | None) -> None:
         """Begin to commit; no other commit is in flight. `then` hears of the outcome; without it an error fails the consumer."""
-        shared, served = self._shared, self._served
+        context, served = self._context, self._served
         if not self._asks(offsets):
             self._refused_since = None  # what could not be committed was revoked
             if then is not None:
@@ -164,16 +164,16 @@ class ConsumerCommits:
         def heard(outcome: Outcome) -> None:
             if outcome is True:
                 _end(served, None)  # at once: the actor may be waiting for records
-            shared.tell(CommitEnded(offsets, outcome, then))
+            context.tell(CommitEnded(offsets, outcome, then))
 
-        self.in_flight, self.since_ms = True, shared.now_ms()
+        self.in_flight, self.since_ms = True, context.now_ms()
         self._request(offsets, heard)
         self.begun()
 
     def poll_after_ms(self) -> float:
         """Return how soon to poll for the answer to the commit in flight: a healthy broker needs a ms or two, one that is away many seconds."""
-        age_ms = self._shared.now_ms() - self.since_ms
-        return min(max(ANSWER_MS, age_ms), self._shared.settings.poll_interval_ms)
+        age_ms = self._context.now_ms() - self.since_ms
+        return min(max(ANSWER_MS, age_ms), self._context.settings.poll_interval_ms)
 
     def on_ended(self, message: CommitEnded) -> None:
         """The commit in flight has an outcome."""
@@ -192,19 +192,19 @@ class ConsumerCommits:
 
     def commit_in_rebalance(self, keys: list[TopicPartition]) -> None:
         """Commit what is done of partitions that are taken away. The broker has it before the group gives them to another member."""
-        tracker = self._shared.tracker
+        tracker = self._context.tracker
         offsets = {} if tracker is None else tracker.to_commit(keys)
         if self._asks(offsets):
             self._request(offsets, self._heard_after_rebalance)
 
     def _heard_after_rebalance(self, outcome: Outcome) -> None:
         if isinstance(outcome, BaseException):
-            self._shared.tell(CommitEnded({}, outcome, None))
+            self._context.tell(CommitEnded({}, outcome, None))
 
     def commit_at_exit(self, poll: Callable[[], object], limit_ms: float) -> BaseException | None:
         """Commit, and poll until the broker has answered, for at most so long; return the error."""
-        shared = self._shared
-        offsets = {} if shared.tracker is None else shared.tracker.to_commit()
+        context = self._context
+        offsets = {} if context.tracker is None else context.tracker.to_commit()
         if not self._asks(offsets):
             return None
         outcomes: list[Outcome] = []
@@ -218,17 +218,17 @@ class ConsumerCommits:
 
     def _asks(self, offsets: Offsets) -> bool:
         """Return whether the broker must be asked to commit. A transaction has committed by itself."""
-        shared = self._shared
-        if not offsets or shared.client is None or shared.tracker is None or shared.settings.group_id is None:
+        context = self._context
+        if not offsets or context.client is None or context.tracker is None or context.settings.group_id is None:
             return False
-        if shared.commits is Commits.TRANSACTION:
-            self._note(shared.tracker, offsets)
+        if context.commits is Commits.TRANSACTION:
+            self._note(context.tracker, offsets)
             return False
         return True
 
     def _request(self, offsets: Offsets, heard: Callable[[Outcome], None]) -> None:
         """Send a request to commit; `heard` hears of the outcome inside a poll."""
-        client, tracker = self._shared.client, self._shared.tracker
+        client, tracker = self._context.client, self._context.tracker
         assert client is not None
         assert tracker is not None
 
@@ -245,16 +245,16 @@ class ConsumerCommits:
 
     def _refused(self, offsets: Offsets) -> CommitTimeout | None:
         """The broker has refused a commit for now; return the error if it has done so for too long."""
-        now = self._shared.now_ms()
+        now = self._context.now_ms()
         if self._refused_since is None:
             self._refused_since = now
-        elif now - self._refused_since > self._shared.settings.commit_timeout_ms:
+        elif now - self._refused_since > self._context.settings.commit_timeout_ms:
             self._refused_since = None
             return self._timed_out(offsets)
         return None
 
     def _timed_out(self, offsets: Offsets, limit_ms: float | None = None) -> CommitTimeout:
-        tracker, settings = self._shared.tracker, self._shared.settings
+        tracker, settings = self._context.tracker, self._context.settings
         epochs = {} if tracker is None else {key: progress.epoch for key, progress in tracker.snapshot().items()}
         named = ", ".join(f"{key}@{offset} (epoch {epochs.get(key)})" for key, offset in list(offsets.items())[:5])
         return CommitTimeout(
@@ -266,24 +266,24 @@ class ConsumerCommits:
 
     def note_lost(self, keys: list[TopicPartition]) -> None:
         """The group has removed this member: what is done of these partitions cannot be committed any more."""
-        if self._shared.tracker is not None and self._shared.commits is not Commits.TRANSACTION:
-            self.lost.update(self._shared.tracker.to_commit(keys))
+        if self._context.tracker is not None and self._context.commits is not Commits.TRANSACTION:
+            self.lost.update(self._context.tracker.to_commit(keys))
 
     def loss(self) -> CommitFailed | None:
         """Return the error of an ending consumer that has nothing to commit because its partitions were lost; None if they were not.
 
         A stream that continues gets its partitions back, or another member has them; either reads the records again."""
-        if not self.lost or not self._shared.stopping:
+        if not self.lost or not self._context.stopping:
             return None
         named = ", ".join(f"{key}@{offset}" for key, offset in list(self.lost.items())[:5])
         return CommitFailed(
-            f"group {self._shared.settings.group_id}: {named} not committed: the broker was not reached for session.timeout.ms, or the consumer "
+            f"group {self._context.settings.group_id}: {named} not committed: the broker was not reached for session.timeout.ms, or the consumer "
             "did not poll for max.poll.interval.ms, and the partitions were lost; their next owner processes the records again"
         )
 
     def _give_up(self) -> None:
         """A commit was refused for now: fail those who wait and have no try left."""
-        tracker = self._shared.tracker
+        tracker = self._context.tracker
         offsets = {} if tracker is None else tracker.to_commit()
         named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
         left = []
@@ -294,7 +294,7 @@ class ConsumerCommits:
                 if reply.max_retries is not None and reply.tries > reply.max_retries:
                     reply.try_fail(
                         CommitTimeout(
-                            f"group {self._shared.settings.group_id}: {named} not committed in {reply.tries} tries; raise max_retries or "
+                            f"group {self._context.settings.group_id}: {named} not committed in {reply.tries} tries; raise max_retries or "
                             "look at the coordinator"
                         )
                     )
@@ -310,7 +310,7 @@ class ConsumerCommits:
 
     def refuse(self, reply: StreamFuture[None]) -> None:
         """Answer a request that comes when the consumer is closed: it fails if something is left to commit."""
-        tracker = self._shared.tracker
+        tracker = self._context.tracker
         left = tracker.to_commit() if tracker is not None else {}
         named = ", ".join(f"{key}@{offset}" for key, offset in left.items())
         error = CommitFailed(f"{named} not committed: the consumer is closed") if left else self.loss()

@@ -31,6 +31,7 @@ from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, CommitEnded, CommitsLate, ConsumerCommits
+from streamactors.kafka.reading.consumer_context import ConsumerContext, ReadingControl, ReadingSource
 from streamactors.kafka.reading.consumer_state import ConsumerState
 from streamactors.kafka.reading.delays import Delays
 from streamactors.kafka.reading.ending import Closed, Drained, Ending, Overdue
@@ -52,7 +53,6 @@ from streamactors.kafka.reading.messages import (
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.reading.pausing import Limits
 from streamactors.kafka.reading.polling import BUSY_POLL_MS, Poll, Polling, Tick, records_at_once
-from streamactors.kafka.reading.shared import ReadingControl, ReadingSource, Shared
 from streamactors.kafka.reading.snapshot import snapshot, snapshot_without_consumer
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
@@ -100,7 +100,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._control = control
         at_once = records_at_once(settings.max_poll_records, objects_each)
         limits = Limits(settings.high_bytes, settings.low_bytes, settings.max_buffered_bytes, settings.pause_dwell_ms)
-        self._shared = shared = Shared(
+        self._context = context = ConsumerContext(
             settings=settings,
             commits=commits,
             source=source,
@@ -112,30 +112,30 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             until_end=until_end,
             apart=apart,
         )
-        self._bounded = bounded = BoundedRead(shared, subscription, in_run)
-        self._commits = commits_of_this = ConsumerCommits(shared)
+        self._bounded = bounded = BoundedRead(context, subscription, in_run)
+        self._commits = commits_of_this = ConsumerCommits(context)
         in_group = isinstance(subscription, AutoSubscription)
         handler = subscription.handler if isinstance(subscription, AutoSubscription) else None
-        self._calls = calls = AssignmentCalls(handler, shared.state)
+        self._calls = calls = AssignmentCalls(handler, context.state)
         self._rebalances = rebalances = Rebalances(
-            shared, commits_of_this, bounded, feed_of, calls, withhold=withhold, in_group=in_group
+            context, commits_of_this, bounded, feed_of, calls, withhold=withhold, in_group=in_group
         )
         self._rest = rest = (
             None
             if virtual is None
             else ConsumerRest(
                 virtual,
-                shared,
+                context,
                 lambda: (rebalances.joined or not in_group) and not commits_of_this.in_flight,
             )
         )
         self._polling = polling = Polling(
-            shared, at_once, rebalances, bounded, commits_of_this, lambda: self._myRef, self._try_to_stop, rest
+            context, at_once, rebalances, bounded, commits_of_this, lambda: self._myRef, self._try_to_stop, rest
         )
         commits_of_this.begun = polling.hear_commit
-        self._ending = ending = Ending(shared, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
-        self._new = None if wanted is None else NewPartitions(shared, wanted, rebalances, polling.soon)
-        joining = Joining(shared, rebalances, commits_of_this, polling.soon)
+        self._ending = ending = Ending(context, commits_of_this, control.is_shutdown, self._finish, polling.arm_tick)
+        self._new = None if wanted is None else NewPartitions(context, wanted, rebalances, polling.soon)
+        joining = Joining(context, rebalances, commits_of_this, polling.soon)
         self._closing = False
         self._ends: dict[TopicPartition, int] = {}  # at the last snapshot
         self._last_snapshot = snapshot_without_consumer()
@@ -185,7 +185,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_start(self, _: StartReading) -> None:
         subscription, rebalances = self._subscription, self._rebalances
-        self._shared.client = client = StreamConsumer(self._shared.settings)
+        self._context.client = client = StreamConsumer(self._context.settings)
         if isinstance(subscription, AutoSubscription):
             client.preflight(subscription.topics)
             client.subscribe(subscription.names, rebalances.on_assigned, rebalances.on_revoked, rebalances.on_lost)
@@ -207,10 +207,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._polling.soon()
 
     def _die(self, error: BaseException) -> None:
-        shared = self._shared
+        context = self._context
         if not isinstance(error, StreamActorsError):
-            _log.error("consumer of %s failed", shared.settings.bootstrap_servers, exc_info=error)
-        shared.source.post(shared.source.on_failed, error)
+            _log.error("consumer of %s failed", context.settings.bootstrap_servers, exc_info=error)
+        context.source.post(context.source.on_failed, error)
         self._finish(error)
 
     def _on_stage_ended(self, message: StageEnded) -> None:
@@ -226,18 +226,18 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _finish(self, error: BaseException | None) -> None:
         """Leave the group and close the client, on a thread of its own; the actor stays until this and the run have ended."""
-        shared = self._shared
+        context = self._context
         for part in (self._polling, self._commits, self._rebalances, self._bounded):
             part.cancel()
         self._closing = True
-        client, shared.client = shared.client, None
+        client, context.client = context.client, None
         if self._rest is not None:
             self._rest.closing()
         try:
             self._calls.stopping(client)
         except Exception as raised:  # noqa: BLE001 - the user's handler; the consumer is closed all the same
             error = error or raised
-            shared.source.post(shared.source.on_failed, raised)
+            context.source.post(context.source.on_failed, raised)
         if self._commits.in_flight and isinstance(error, CommitTimeout):
             self._tell_end(error)  # the close waits for this commit, no other caller must
         if client is None:
@@ -254,7 +254,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if self._rest is not None:
             self._rest.end()
         received = client.received() if client else None
-        self._last_snapshot = snapshot_without_consumer(self._shared.state.counts, received, self._commits.committed)
+        self._last_snapshot = snapshot_without_consumer(self._context.state.counts, received, self._commits.committed)
         self._tell_end(error)
         self.myAddress.tell(Closed())
 
@@ -288,11 +288,11 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_exit(self, _: ActorExitRequest) -> None:
         """The actor system shuts down under the stream: commit what is done all the same, and leave the group."""
-        client = self._shared.client
+        client = self._context.client
         error = None
         if client is not None:
             error = self._commits.commit_at_exit(
-                lambda: client.read(1, BUSY_POLL_MS / 1_000), self._shared.settings.close_timeout_ms
+                lambda: client.read(1, BUSY_POLL_MS / 1_000), self._context.settings.close_timeout_ms
             )
         self._finish(error)
         self._ending.wait_until_closed()
@@ -316,7 +316,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     # ── the source ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_request(self, request: RequestRecords) -> None:
-        state = self._shared.state
+        state = self._context.state
         state.requested(request.feed, request.n)
         self._polling.deliver()
         if state.starving or state.hungry:
@@ -327,7 +327,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._deliver_and_poll()
 
     def _on_hold_back(self, message: HoldBack) -> None:
-        self._shared.state.pausing.hold_back(message.keys)
+        self._context.state.pausing.hold_back(message.keys)
         self._deliver_and_poll()
 
     def _deliver_and_poll(self) -> None:
@@ -336,7 +336,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def group_metadata(self) -> Any:
         """Return the membership a transaction commits under; any thread. Raises ConsumerFailed when the consumer is closed."""
-        if self._shared.client is None:
+        if self._context.client is None:
             raise ConsumerFailed(
                 "the consumer is closed, so what was in flight cannot be committed; the next run processes it again. Raise close_timeout_ms if "
                 "the stream needs longer to end"
@@ -345,7 +345,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def paused(self) -> tuple[str, ...]:
         """Return the names of the partitions if the user has paused all of them; any thread."""
-        state = self._shared.state
+        state = self._context.state
         keys = tuple(state.partitions)
         return tuple(map(str, keys)) if state.pausing.by_user.issuperset(keys) else ()
 
@@ -356,10 +356,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     # ── the user's control ────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_pause(self, message: PausePartitions) -> None:
-        self._shared.state.pausing.by_user.update(message.keys)
+        self._context.state.pausing.by_user.update(message.keys)
 
     def _on_resume(self, message: ResumePartitions) -> None:
-        self._shared.state.pausing.by_user.difference_update(message.keys)
+        self._context.state.pausing.by_user.difference_update(message.keys)
         self._deliver_and_poll()
 
     def _on_stop_at_end(self, _: StopAtEnd) -> None:
@@ -367,16 +367,16 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._polling.soon()
 
     def _on_snapshot(self, message: TakeSnapshot) -> None:
-        shared = self._shared
-        if shared.client is not None:
-            self._ends = shared.client.known_ends(shared.state.partitions)
+        context = self._context
+        if context.client is not None:
+            self._ends = context.client.known_ends(context.state.partitions)
         message.reply.try_complete(self.look())
 
     def look(self) -> dict[str, Any]:
         """Return the snapshot. Any thread, for one who cannot wait: the actor waits in a rebalance, or for the broker."""
-        shared = self._shared
-        client = shared.client
+        context = self._context
+        client = context.client
         if client is None:
             return self._last_snapshot
-        tracked = shared.tracker.snapshot() if shared.tracker is not None else {}
-        return snapshot(shared.state, tracked, self._ends, client.received(), self._commits.committed)
+        tracked = context.tracker.snapshot() if context.tracker is not None else {}
+        return snapshot(context.state, tracked, self._ends, client.received(), self._commits.committed)

@@ -24,8 +24,8 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import CommitTimeout, ConsumerFailed, KafkaError
 from streamactors.kafka.reading.commits import COMMIT_RETRY_MS, ConsumerCommits, Outcome
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.reading.messages import Commits, StageEnded
-from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -54,13 +54,13 @@ class Ending:
 
     def __init__(
         self,
-        shared: Shared,
+        context: ConsumerContext,
         commits: ConsumerCommits,
         ended: StreamFuture[None],
         finish: Callable[[BaseException | None], None],
         look_later: Callable[[float], None],
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._commits = commits
         self._ended = ended
         self._finish = finish
@@ -75,18 +75,18 @@ class Ending:
 
     def begin(self, message: StageEnded, *, without_deadline: bool) -> None:
         """The stage has ended."""
-        shared = self._shared
-        shared.state.feed_gone(message.feed)
-        shared.stopping = True
-        wait_ms = shared.settings.close_timeout_ms
+        context = self._context
+        context.state.feed_gone(message.feed)
+        context.stopping = True
+        wait_ms = context.settings.close_timeout_ms
         self._failed = message.failed
         if message.failed:
             wait_ms = min(wait_ms, AFTER_FAILURE_MS)
-        shared.stop_by = math.inf if without_deadline else shared.now_ms() + wait_ms
+        context.stop_by = math.inf if without_deadline else context.now_ms() + wait_ms
         if not without_deadline:
             self._arm()
-        if shared.tracker is not None:
-            shared.tracker.when_drained(lambda: shared.tell(Drained()))
+        if context.tracker is not None:
+            context.tracker.when_drained(lambda: context.tell(Drained()))
         self.try_to_stop()
 
     def on_drained(self, _: Drained | Overdue) -> None:
@@ -95,17 +95,17 @@ class Ending:
     def on_run_ended(self) -> None:
         """Every stage of the run has stopped."""
         self.run_ended = True
-        shared = self._shared
-        if not shared.stopping:
+        context = self._context
+        if not context.stopping:
             return
-        if shared.stop_by == math.inf:  # nothing is waited for any more but the last commit
-            shared.stop_by = shared.now_ms() + shared.settings.close_timeout_ms
+        if context.stop_by == math.inf:  # nothing is waited for any more but the last commit
+            context.stop_by = context.now_ms() + context.settings.close_timeout_ms
             self._arm()
         self.try_to_stop()
 
     def _arm(self) -> None:
-        wait_ms = self._shared.settings.close_timeout_ms + OVERDUE_AFTER_MS
-        self._deadline = self._shared.call_later(wait_ms, self._overdue)
+        wait_ms = self._context.settings.close_timeout_ms + OVERDUE_AFTER_MS
+        self._deadline = self._context.call_later(wait_ms, self._overdue)
 
     def close(self, client: StreamConsumer, name: str, then: Callable[[BaseException | None], None]) -> None:
         """Leave the group and close the client, on a thread of its own; `then` gets the error, on this thread.
@@ -129,11 +129,11 @@ class Ending:
     def wait_until_closed(self) -> None:
         """Wait for the close within close_timeout_ms."""
         if self._closer is not None:
-            self._closer.join(self._shared.settings.close_timeout_ms / 1_000)
+            self._closer.join(self._context.settings.close_timeout_ms / 1_000)
 
     def try_to_stop(self) -> None:
         """Commit what is done and close, unless records are in flight that may still become done."""
-        shared, tracker = self._shared, self._shared.tracker
+        context, tracker = self._context, self._context.tracker
         if self._closing:
             return
         if tracker is None:
@@ -143,10 +143,10 @@ class Ending:
             left = tracker.to_commit()
             self._finish(self._too_late(left) if left else None)
             return
-        in_time = shared.now_ms() <= shared.stop_by
-        needed = shared.commits is Commits.TRANSACTION or tracker.until_run_ends or tracker.in_flight()
+        in_time = context.now_ms() <= context.stop_by
+        needed = context.commits is Commits.TRANSACTION or tracker.until_run_ends or tracker.in_flight()
         if in_time and not self.run_ended and needed:
-            self._look_later(shared.settings.poll_interval_ms)  # rebalances are served meanwhile
+            self._look_later(context.settings.poll_interval_ms)  # rebalances are served meanwhile
             return
         if self._commits.in_flight:
             self._look_later(self._commits.poll_after_ms())
@@ -157,21 +157,21 @@ class Ending:
 
     def _committed(self, outcome: Outcome) -> None:
         """The last commit has an outcome."""
-        shared = self._shared
+        context = self._context
         if self._closing:
             return
         if isinstance(outcome, BaseException):
             self._finish(outcome)
         elif outcome is True:
             self._finish(None)
-        elif shared.now_ms() <= shared.stop_by:
+        elif context.now_ms() <= context.stop_by:
             self._look_later(COMMIT_RETRY_MS)
         else:
-            assert shared.tracker is not None
-            self._finish(self._too_late(shared.tracker.to_commit()))
+            assert context.tracker is not None
+            self._finish(self._too_late(context.tracker.to_commit()))
 
     def _say_late(self, late: set[TopicPartition]) -> None:
-        settings = self._shared.settings
+        settings = self._context.settings
         _log.warning(
             "group %s: records of %s, or results of its windows, were in flight %d ms after the stream was stopped; they are not committed, and "
             "the next run processes them again. Raise close_timeout_ms if they need longer",
@@ -181,7 +181,7 @@ class Ending:
         )
 
     def _too_late(self, left: dict[TopicPartition, int]) -> CommitTimeout:
-        settings = self._shared.settings
+        settings = self._context.settings
         named = ", ".join(f"{key}@{offset}" for key, offset in list(left.items())[:5])
         return CommitTimeout(
             f"group {settings.group_id}: {named} not committed in {settings.close_timeout_ms} ms "
@@ -190,19 +190,19 @@ class Ending:
 
     def _overdue(self) -> None:
         """Fail the future of the end, which is late; any thread. The actor may wait for the broker in a rebalance."""
-        shared = self._shared
-        if shared.now_ms() < shared.stop_by and not self._closing:
+        context = self._context
+        if context.now_ms() < context.stop_by and not self._closing:
             return  # it has all the time that its run takes
-        left = shared.tracker.to_commit() if shared.tracker is not None else {}
+        left = context.tracker.to_commit() if context.tracker is not None else {}
         error: KafkaError = self._too_late(left)
         if not left:
             error = ConsumerFailed(
-                f"the consumer of {shared.settings.bootstrap_servers} is not closed {shared.settings.close_timeout_ms} ms after "
+                f"the consumer of {context.settings.bootstrap_servers} is not closed {context.settings.close_timeout_ms} ms after "
                 "the stream's end; its group forgets it after session.timeout.ms"
             )
         self._ended.try_fail(error)
         self._over = True
-        shared.tell(Overdue())
+        context.tell(Overdue())
 
     def cancel(self) -> None:
         """The consumer is closed."""

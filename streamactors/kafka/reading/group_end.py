@@ -12,7 +12,7 @@ from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.unread import Unread
 from streamactors.kafka.errors import ConsumerFailed, KafkaError
 from streamactors.kafka.reading.assignment.start_positions import partitions_of
-from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import Subscription, TopicPartition
 
@@ -30,8 +30,8 @@ class ReadInRun(set[tuple[str | None, TopicPartition]]):
 class GroupEnd:
     """See the module."""
 
-    def __init__(self, shared: Shared, subscription: Subscription, in_run: ReadInRun) -> None:
-        self._shared = shared
+    def __init__(self, context: ConsumerContext, subscription: Subscription, in_run: ReadInRun) -> None:
+        self._context = context
         self._subscription = subscription
         self._in_run = in_run
         self._ends: dict[TopicPartition, int] | None = None
@@ -44,7 +44,7 @@ class GroupEnd:
 
     def is_reached(self) -> bool:
         """Return whether the group has committed everything up to the ends at the first call. Asks the broker now and then."""
-        shared, client, now = self._shared, self._shared.client, self._shared.now_ms()
+        context, client, now = self._context, self._context.client, self._context.now_ms()
         if client is None or now < self._next_check_ms:
             return False
         self._next_check_ms = now + GROUP_CHECK_MS
@@ -62,16 +62,16 @@ class GroupEnd:
             _log.warning(
                 "group %s: this consumer has no partitions. It ends when other members have committed the rest of %s, or reads it itself "
                 "when they have left",
-                shared.settings.group_id,
+                context.settings.group_id,
                 ", ".join(map(str, sorted(self._behind)[:5])),
             )
         return done
 
     def _all_committed(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> bool:
         committed = client.committed(ends)
-        if self._shared.settings.auto_offset_reset == "latest":
+        if self._context.settings.auto_offset_reset == "latest":
             committed = {**ends, **committed}  # without a commit no member reads what is there
-        others = [key for key in ends if (self._shared.settings.group_id, key) not in self._in_run]
+        others = [key for key in ends if (self._context.settings.group_id, key) not in self._in_run]
         behind = {key: at for key in others if (at := committed.get(key, 0)) < ends[key]}
         if behind != self._behind:
             self._behind, self._rest_is_empty = behind, None
@@ -85,7 +85,7 @@ class GroupEnd:
     def _look(self, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> bool | None:
         """Return whether no record lies there; None if that is not known yet. Does not wait: librdkafka fetches until the next check."""
         if self._unread is None:
-            self._unread, self._looks = Unread(self._shared.settings, begins, ends), MOST_LOOKS
+            self._unread, self._looks = Unread(self._context.settings, begins, ends), MOST_LOOKS
         found = self._unread.found(0)
         self._looks -= 1
         if found is not None or not self._looks:

@@ -20,7 +20,7 @@ from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
-from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 
 IDLE_EVERY_MS = 500.0
 BUSY_POLL_MS = 5.0
@@ -56,7 +56,7 @@ class Polling:
 
     def __init__(
         self,
-        shared: Shared,
+        context: ConsumerContext,
         at_once: int,
         rebalances: Rebalances,
         bounded: BoundedRead,
@@ -65,7 +65,7 @@ class Polling:
         when_stopping: Callable[[], None],
         rest: ConsumerRest | None = None,
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._at_once = at_once
         self._rebalances = rebalances
         self._bounded = bounded
@@ -73,11 +73,11 @@ class Polling:
         self._cell = cell
         self._when_stopping = when_stopping
         self._rest = rest  # under a virtual clock
-        self._later = shared.call_later if rest is None else rest.call_later
+        self._later = context.call_later if rest is None else rest.call_later
         self._at_home = True  # polls on its own thread, and may wait
         self._tick: Any = None
         self._soon = False  # a Poll is on its way
-        limits = shared.settings
+        limits = context.settings
         most = limits.max_buffered_bytes + limits.max_buffered_bytes // 4 + FETCHED_BYTES
         self._gauge = Gauge(f"the consumer of group {limits.group_id}: bytes of its buffers", most, "bytes")
 
@@ -85,12 +85,12 @@ class Polling:
         """Poll as soon as what is in the mailbox has been served."""
         if not self._soon:
             self._soon = True
-            self._shared.tell(_POLL)
+            self._context.tell(_POLL)
 
     def arm_tick(self, delay_ms: float) -> None:
         """Poll once more after a while."""
         self.cancel()
-        self._tick = self._later(delay_ms, lambda: self._shared.tell(_TICK))
+        self._tick = self._later(delay_ms, lambda: self._context.tell(_TICK))
 
     def cancel(self) -> None:
         """Forget the tick."""
@@ -108,15 +108,15 @@ class Polling:
     def on_poll(self, _: Poll) -> None:
         """Poll as long as somebody waits for records; messages to the actor are served in between."""
         self._soon = False
-        shared = self._shared
-        client = shared.client
+        context = self._context
+        client = context.client
         if client is None:
             return
-        if shared.stopping:
+        if context.stopping:
             client.read(1, 0)
             self._when_stopping()
             return
-        counts, mailbox = shared.state.counts, self._cell().mailbox
+        counts, mailbox = context.state.counts, self._cell().mailbox
         again = True
         while again:
             before = counts.records
@@ -128,7 +128,7 @@ class Polling:
         if self._commits.in_flight:
             self.hear_commit()
         elif self._tick is None:
-            self.arm_tick(shared.settings.poll_interval_ms)
+            self.arm_tick(context.settings.poll_interval_ms)
 
     def hear_commit(self) -> None:
         """A commit is in flight: poll for its answer."""
@@ -139,9 +139,9 @@ class Polling:
         """Choose where to poll next by what this poll has read: on the pool as long as there is a backlog. True: elsewhere."""
         cell = self._cell()
         # `max_in_flight` is looked at before each delivery: acknowledgements need the time that a hand-over takes
-        if self._at_home and read == self._at_once and self._shared.settings.max_in_flight is None:
+        if self._at_home and read == self._at_once and self._context.settings.max_in_flight is None:
             cell.move(cell.base.pool)
-        elif not self._at_home and not read and self._shared.state.starving:
+        elif not self._at_home and not read and self._context.state.starving:
             cell.move(cell.home)
         else:
             return False
@@ -150,8 +150,8 @@ class Polling:
 
     def _poll_once(self, client: StreamConsumer) -> bool:
         """Poll, deliver, pause and resume; return whether to poll again at once."""
-        state = self._shared.state
-        starving, began_ms = state.starving, self._shared.now_ms()
+        state = self._context.state
+        starving, began_ms = state.starving, self._context.now_ms()
         batch = self._read(client, starving)
         state.counts.polls += 1
         self._rebalances.membership.look_up()
@@ -175,9 +175,9 @@ class Polling:
         return starving or resumed or (bool(batch.runs) and state.hungry)
 
     def _read(self, client: StreamConsumer, starving: bool) -> PollResult:
-        state = self._shared.state
+        state = self._context.state
         if starving:
-            wait_ms = BUSY_POLL_MS if state.feeding else self._shared.settings.poll_timeout_ms
+            wait_ms = BUSY_POLL_MS if state.feeding else self._context.settings.poll_timeout_ms
             if not self._at_home:
                 return client.read(self._at_once, 0)
             if self._rest is None:
@@ -191,7 +191,7 @@ class Polling:
 
     def deliver(self) -> None:
         """Deliver what is buffered, as far as feeds have demand."""
-        state, limit, tracker = self._shared.state, self._shared.settings.max_in_flight, self._shared.tracker
+        state, limit, tracker = self._context.state, self._context.settings.max_in_flight, self._context.tracker
         if limit is not None and tracker is not None:
             state.pausing.count_as_full(tracker.above_gap(limit))
         for delivery in state.deliveries():
@@ -199,7 +199,7 @@ class Polling:
 
     def _pause_and_resume(self, client: StreamConsumer) -> bool:
         """Tell the client what `pausing.py` has decided; return True if something was resumed."""
-        to_pause, to_resume = self._shared.state.pauses(self._shared.now_ms())
+        to_pause, to_resume = self._context.state.pauses(self._context.now_ms())
         if to_pause:
             client.pause(to_pause)
         if to_resume:
@@ -207,7 +207,7 @@ class Polling:
         return bool(to_resume)
 
     def _tell_idle(self) -> None:
-        source = self._shared.source
-        silent = self._shared.state.idle(self._shared.now_ms(), IDLE_EVERY_MS)
+        source = self._context.source
+        silent = self._context.state.idle(self._context.now_ms(), IDLE_EVERY_MS)
         if silent:
             source.post(source.on_idle, [(p.key, p.epoch, silent_ms) for p, silent_ms in silent])

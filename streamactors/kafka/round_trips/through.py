@@ -15,18 +15,18 @@ from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
-from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
-from streamactors.kafka.between.coupling import couple
-from streamactors.kafka.between.input_end import InputEnd, WatchEnd
-from streamactors.kafka.between.repartition import input_ends
-from streamactors.kafka.between.topic_rows import TopicRows
-from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.consumer import consumer_source, needs_group
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.round_trips.transactional import Transactional
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.state.changelogs.changelog_provider import ChangelogProvider
+from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
+from streamactors.kafka.state.coupling import couple
+from streamactors.kafka.state.input_end import InputEnd, WatchEnd
+from streamactors.kafka.state.repartition import input_ends
+from streamactors.kafka.state.topic_rows import TopicRows
+from streamactors.kafka.state.topic_upkeep import TopicUpkeep
 from streamactors.kafka.subscriptions import Subscriptions, TopicPartition
 from streamactors.stages.checks import positive
 from streamactors.stages.control.kill_switch import KillSwitch

@@ -20,10 +20,10 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.kafka.control import RUNNING, Control
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
+from streamactors.kafka.reading.consumer_context import ReadingSource
 from streamactors.kafka.reading.group_end import assigns_step_by_step
 from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
-from streamactors.kafka.reading.shared import ReadingSource
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription
 

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS, ChangelogTopics
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.range_writer import RangeWriter
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.state.changelogs.changelog_topics import ON_EXECUTORS, ChangelogTopics
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors import offsets as places

@@ -12,7 +12,7 @@ from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.blueprint.plan import evaluate, flat_of
 from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
-from streamactors.kafka.between.repartition import RepartitionRun
+from streamactors.kafka.state.repartition import RepartitionRun
 from streamactors.kafka.writing.producer_stage import ProducerStage
 from streamactors.spark.executors.graph_chain import WHO, TwoChains, chain_of, chains_around_key_by
 from streamactors.spark.executors.runner import GraphRun, Late

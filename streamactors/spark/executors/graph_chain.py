@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from streamactors.engine.blueprint.graph import Flat, Node
 from streamactors.errors import BuildError
-from streamactors.kafka.between.input_end import WatchEnd
-from streamactors.kafka.between.repartition import RepartitionRun
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+from streamactors.kafka.state.input_end import WatchEnd
+from streamactors.kafka.state.repartition import RepartitionRun
 from streamactors.spark.shipping.chain import Diverted
 from streamactors.stages.control.kill_switch import KillSwitchStage
 from streamactors.stages.junctions.sides_first import DivertTo

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from streamactors.errors import StreamActorsError
-from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS
 from streamactors.kafka.client.ranges import TO_SKIP
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.messages import Commits, TakeSnapshot
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.sources.read_plan import ReadPlan
+from streamactors.kafka.state.changelogs.changelog_topics import ON_EXECUTORS
 from streamactors.kafka.subscriptions import ManualSubscription, TopicPartition
 from streamactors.spark.errors import SparkError, SparkQueryFailed
 from streamactors.spark.executors import entry, offsets

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from streamactors.kafka.between.repartition import RepartitionRun
 from streamactors.kafka.control import Control
 from streamactors.kafka.reading.messages import TakeSnapshot
+from streamactors.kafka.state.repartition import RepartitionRun
 from streamactors.spark.executors.runner import GraphRun
 from streamactors.spark.query.query import SparkStreamQuery
 

@@ -28,7 +28,7 @@ from streamactors.broker.security.delegation_tokens import DelegationTokens, hma
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
 from streamactors.broker.security.sasl.plain import Plain
 from streamactors.broker.security.sasl.scram import HASHES, Scram, ScramClient, new_credential
-from streamactors.kafka.between.queries import query_server
+from streamactors.kafka.state.queries import query_server
 from streamactors.stages.stream_refs import link
 
 KIND = HASHES["SCRAM-SHA-256"]
@@ -133,7 +133,7 @@ PLACES: dict[str, list[Callable[[str], bool]]] = {
     "broker/security/delegation_tokens.py": [delegation_token],
     "broker/security/sasl/plain.py": [plain],
     "broker/security/sasl/scram.py": [scram_broker, scram_client],
-    "kafka/between/queries/query_server.py": [queries],
+    "kafka/state/queries/query_server.py": [queries],
     "spark/bridge/bridge.py": [spark_bridge],
     "stages/stream_refs/link.py": [stream_ref],
 }

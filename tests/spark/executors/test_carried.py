@@ -10,9 +10,9 @@ import pytest
 
 from streamactors import BuildError, Keep
 from streamactors.kafka import ProducerSettings, Transactional
-from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.ranges import RangeReader
+from streamactors.kafka.state.changelogs.changelog_topics import ON_EXECUTORS
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark import CheckpointError, SparkExecutors, SparkSink
 from streamactors.spark.executors.carried import carry_back, carry_in

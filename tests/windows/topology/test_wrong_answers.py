@@ -8,8 +8,8 @@ import pytest
 
 from streamactors import BuildError
 from streamactors.codec import CodecError
-from streamactors.kafka.between.topic_rows import TopicRows
 from streamactors.kafka.errors import RecordError
+from streamactors.kafka.state.topic_rows import TopicRows
 from streamactors.testing import TopologyDriver
 from streamactors.windows import KeyValueStore, Processor, Record, WindowedRecord
 from streamactors.windows.errors import OperatorFailed

@@ -1,6 +1,6 @@
 """Why a broker that is there does not let a client in: the signs in librdkafka's log, and the sentence and the way out for each.
 
-Owner: `Connection`, which shows every line of the log to its `Doors`. A client meets several signs in a row, and the clearest one counts."""
+Owner: `ClientConnection`, which shows every line of the log to its `Doors`. A client meets several signs in a row, and the clearest one counts."""
 
 from __future__ import annotations
 

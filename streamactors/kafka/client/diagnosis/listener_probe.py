@@ -1,6 +1,6 @@
 """Finds out what a listener expects, after a client could not connect: TLS or not, a login or not, and whether its certificate is valid.
 
-`Connection.no_broker` and the commands call it when no broker answers a client. The probe tries the client's own protocol first, because a broker
+`ClientConnection.no_broker` and the commands call it when no broker answers a client. The probe tries the client's own protocol first, because a broker
 warns of a client that speaks another one. It sends a TLS handshake, a Metadata request of no topic, a SaslHandshake request, and no secret. Each answer
 may take ANSWER_S. In librdkafka's log some faults look alike: an expired certificate and an unknown authority, for example."""
 

@@ -1,6 +1,6 @@
 """Builds the errors of a producer: the record, the reason and the way out.
 
-librdkafka gives the reason in three places: in the error itself, in an earlier fatal error, and in its log. `Connection` keeps the last two; the
+librdkafka gives the reason in three places: in the error itself, in an earlier fatal error, and in its log. `ClientConnection` keeps the last two; the
 errors here combine all three."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from streamactors.kafka.client.connection import NO_TOPIC, Connection, ck
+from streamactors.kafka.client.connection import NO_TOPIC, ClientConnection, ck
 from streamactors.kafka.client.diagnosis.delivery_errors import (
     LOST_ID,
     OLD_EPOCH,
@@ -34,7 +34,7 @@ class ProducerErrors:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         transactional_id: str | None,
         hear: Callable[[], None],
         topics: Callable[[], Iterable[str]],

@@ -1,6 +1,6 @@
 """Sentences for the properties that librdkafka refuses or ignores: each names the property, its value where it is no secret, and the way out.
 
-Owner: `Connection`, when it makes a client."""
+Owner: `ClientConnection`, when it makes a client."""
 
 from __future__ import annotations
 

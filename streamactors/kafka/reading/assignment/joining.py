@@ -14,7 +14,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.commits import COMMIT_RETRY_MS, ConsumerCommits, Outcome
-from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.subscriptions import TopicPartition
 
 
@@ -48,16 +48,16 @@ class Joining:
     """See the module. `poll_soon` has the consumer poll."""
 
     def __init__(
-        self, shared: Shared, rebalances: Rebalances, commits: ConsumerCommits, poll_soon: Callable[[], None]
+        self, context: ConsumerContext, rebalances: Rebalances, commits: ConsumerCommits, poll_soon: Callable[[], None]
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._rebalances = rebalances
         self._commits = commits
         self._poll_soon = poll_soon
 
     def on_join(self, message: Join) -> None:
         """Assign partitions in addition."""
-        client, keys = self._shared.client, message.partitions
+        client, keys = self._context.client, message.partitions
         assert client is not None
         try:
             client.preflight({key.topic for key in keys}, keys)
@@ -75,26 +75,26 @@ class Joining:
 
     def on_feed_ended(self, message: FeedEnded) -> None:
         """Deliver nothing more to a source."""
-        self._shared.state.feed_gone(message.feed)
+        self._context.state.feed_gone(message.feed)
 
     def on_leave(self, message: Leave) -> None:
         """Commit the offsets of processed records, and stop reading the partitions."""
-        shared, keys = self._shared, list(message.partitions)
-        assert shared.client is not None
+        context, keys = self._context, list(message.partitions)
+        assert context.client is not None
         if not keys:
             message.reply.try_complete(None)
         elif self._commits.in_flight:
             self._later(message)
         else:
-            left = {} if shared.tracker is None else shared.tracker.to_commit(keys)
+            left = {} if context.tracker is None else context.tracker.to_commit(keys)
             self._commits.commit(left, lambda outcome: self._committed(message, outcome))
 
     def _later(self, message: Leave) -> None:
-        self._shared.call_later(COMMIT_RETRY_MS, lambda: self._shared.tell(message))
+        self._context.call_later(COMMIT_RETRY_MS, lambda: self._context.tell(message))
 
     def _committed(self, message: Leave, outcome: Outcome) -> None:
         """The offsets of a source that leaves are committed, or are not."""
-        client, keys = self._shared.client, list(message.partitions)
+        client, keys = self._context.client, list(message.partitions)
         if outcome is False:
             self._later(message)
             return

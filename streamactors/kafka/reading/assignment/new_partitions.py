@@ -10,7 +10,7 @@ from typing import Final
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.assignment.start_positions import partitions_of
-from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 
 REFRESH_PROPERTY: Final = "topic.metadata.refresh.interval.ms"
@@ -28,13 +28,13 @@ class NewPartitions:
     """Looks for partitions of the subscription `wanted`; `poll_soon` is called when there are some."""
 
     def __init__(
-        self, shared: Shared, wanted: Subscription, rebalances: Rebalances, poll_soon: Callable[[], None]
+        self, context: ConsumerContext, wanted: Subscription, rebalances: Rebalances, poll_soon: Callable[[], None]
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._wanted = wanted
         self._rebalances = rebalances
         self._poll_soon = poll_soon
-        self._refresh_ms = float(shared.settings.properties.get(REFRESH_PROPERTY, REFRESH_MS))
+        self._refresh_ms = float(context.settings.properties.get(REFRESH_PROPERTY, REFRESH_MS))
 
     def begin(self, starts: dict[TopicPartition, int]) -> None:
         """Tell the source where the first partitions begin, and look for others from time to time."""
@@ -42,21 +42,21 @@ class NewPartitions:
         self._look_later()
 
     def _tell_positions(self, starts: dict[TopicPartition, int]) -> None:
-        known, source = self._shared.state.partitions, self._shared.source
+        known, source = self._context.state.partitions, self._context.source
         source.post(source.on_positions, [(key, known[key].epoch, place) for key, place in starts.items()])
 
     def _look_later(self) -> None:
-        shared = self._shared
-        if isinstance(self._wanted, AutoSubscription) and not shared.until_end and self._refresh_ms > 0:
-            shared.call_later(self._refresh_ms, lambda: shared.tell(_LOOK))
+        context = self._context
+        if isinstance(self._wanted, AutoSubscription) and not context.until_end and self._refresh_ms > 0:
+            context.call_later(self._refresh_ms, lambda: context.tell(_LOOK))
 
     def on_look(self, _: LookForPartitions) -> None:
-        shared = self._shared
-        client = shared.client
-        if client is None or shared.stopping:
+        context = self._context
+        client = context.client
+        if client is None or context.stopping:
             return
         try:
-            new = [key for key in partitions_of(self._wanted, client) if key not in shared.state.partitions]
+            new = [key for key in partitions_of(self._wanted, client) if key not in context.state.partitions]
             starts = {key: low for key, (low, _) in client.watermarks(new).items()}
         except KafkaError:
             starts = {}  # the broker is away; the next look finds them

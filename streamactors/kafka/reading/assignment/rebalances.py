@@ -17,10 +17,10 @@ from streamactors.kafka.reading.assignment.reset_guard import AGAIN_AFTER_MS, Re
 from streamactors.kafka.reading.assignment.waiting_member import WaitingMember
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, StartAt
-from streamactors.kafka.reading.shared import Shared
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.log_limit import log_limited
 
@@ -33,9 +33,9 @@ FeedOf = Callable[[TopicPartition, int], Feed]
 class Membership:
     """The group membership that a transaction commits under."""
 
-    def __init__(self, shared: Shared) -> None:
-        self._shared = shared
-        self._wanted = shared.commits is Commits.TRANSACTION or shared.apart
+    def __init__(self, context: ConsumerContext) -> None:
+        self._context = context
+        self._wanted = context.commits is Commits.TRANSACTION or context.apart
         self._stale = True
         self.current: Any = None
 
@@ -45,9 +45,9 @@ class Membership:
 
     def look_up(self) -> None:
         """Look the membership up if it is stale. Not when it is needed: librdkafka's consumer answers no other thread while it polls."""
-        if self._wanted and self._stale and self._shared.client is not None:
+        if self._wanted and self._stale and self._context.client is not None:
             self._stale = False
-            self.current = self._shared.client.group_metadata()
+            self.current = self._context.client.group_metadata()
 
 
 class Rebalances:
@@ -55,7 +55,7 @@ class Rebalances:
 
     def __init__(
         self,
-        shared: Shared,
+        context: ConsumerContext,
         commits: ConsumerCommits,
         bounded: BoundedRead,
         feed_of: FeedOf,
@@ -64,7 +64,7 @@ class Rebalances:
         withhold: bool,
         in_group: bool,
     ) -> None:
-        self._shared = shared
+        self._context = context
         self._commits = commits
         self._bounded = bounded
         self._feed_of = feed_of
@@ -72,12 +72,12 @@ class Rebalances:
         self._in_group = in_group  # the group's offsets say where an assignment begins
         self._withhold = withhold  # the source says where each assignment begins
         self._seeks: dict[TopicPartition, int] = {}
-        protection = shared.settings.reset_protection
+        protection = context.settings.reset_protection
         self.guard = None if protection is None else ResetGuard(protection)
-        self.membership = Membership(shared)
+        self.membership = Membership(context)
         self.joined = False
         """Whether the consumer has had its first assignment."""
-        self._waiting = WaitingMember(shared, lambda: self.joined)
+        self._waiting = WaitingMember(context, lambda: self.joined)
 
     def begin(self) -> None:
         """The consumer has subscribed: it says so if its group gives nothing out for long."""
@@ -88,40 +88,40 @@ class Rebalances:
         self._waiting.cancel()
 
     def on_assigned(self, keys: list[TopicPartition]) -> None:
-        shared = self._shared
+        context = self._context
         self.joined = True
         self._commits.lost.clear()
         self.membership.changed()
         epoch = next_epoch()
         ends = self._bounded.ends_of(keys)
-        shared.state.assigned({key: self._feed_of(key, epoch) for key in keys}, epoch, ends)
+        context.state.assigned({key: self._feed_of(key, epoch) for key in keys}, epoch, ends)
         if self._withhold:
-            shared.state.pausing.withheld.update(keys)
-        if shared.tracker is not None:
-            shared.tracker.assigned(keys, epoch)
-        if self.guard is not None and shared.client is not None and not self._withhold and self._in_group:
-            self.guard.assigned(shared.client.committed(keys))
-        self._calls.assigned(keys, shared.client, self._begin_at)
+            context.state.pausing.withheld.update(keys)
+        if context.tracker is not None:
+            context.tracker.assigned(keys, epoch)
+        if self.guard is not None and context.client is not None and not self._withhold and self._in_group:
+            self.guard.assigned(context.client.committed(keys))
+        self._calls.assigned(keys, context.client, self._begin_at)
         self._bounded.assigned()
-        shared.source.post(shared.source.on_assigned, [(key, epoch) for key in keys])
+        context.source.post(context.source.on_assigned, [(key, epoch) for key in keys])
 
     def on_revoked(self, keys: list[TopicPartition], *, wait: bool = True) -> None:
         """Partitions are taken away. `wait`: wait until the stream has processed the records in flight, and commit; else the caller has committed."""
-        shared = self._shared
+        context = self._context
         self.membership.changed()
         gone = self._drop(keys)
         self.membership.look_up()  # transactions commit while this waits; a cooperative group has a new generation by now
-        tracker = shared.tracker
+        tracker = context.tracker
         if tracker is not None:
-            closing = shared.client is None or not wait  # what is in flight has been waited for already, or never ends
+            closing = context.client is None or not wait  # what is in flight has been waited for already, or never ends
             tracker.revoking(keys)
-            shared.source.post(shared.source.on_revoking, keys)
-            wait_ms: float = 0 if closing else shared.settings.revoke_timeout_ms
-            if shared.stopping:  # the stream has ended: the next instance in a RestartSource waits for this answer
-                wait_ms = min(wait_ms, max(0.0, shared.stop_by - shared.now_ms()))
+            context.source.post(context.source.on_revoking, keys)
+            wait_ms: float = 0 if closing else context.settings.revoke_timeout_ms
+            if context.stopping:  # the stream has ended: the next instance in a RestartSource waits for this answer
+                wait_ms = min(wait_ms, max(0.0, context.stop_by - context.now_ms()))
             late = tracker.drain(keys, wait_ms)
             if late and not closing:
-                group, named = shared.settings.group_id, ", ".join(map(str, sorted(late)))
+                group, named = context.settings.group_id, ", ".join(map(str, sorted(late)))
                 log_limited(
                     _log, logging.WARNING, (group, named),
                     "%s: %s revoked with records, or results of its windows, still in flight after %d ms; the next owner processes them again",
@@ -129,47 +129,47 @@ class Rebalances:
                 )  # fmt: skip
             if wait and not closing:
                 self._commits.commit_in_rebalance(keys)
-        self._calls.revoked(gone, shared.client)
+        self._calls.revoked(gone, context.client)
         self._end(gone)
 
     def on_lost(self, keys: list[TopicPartition]) -> None:
-        shared = self._shared
+        context = self._context
         self._commits.note_lost(keys)
-        _log.warning("%s: lost %s", shared.settings.group_id, ", ".join(map(str, keys)))
-        if shared.tracker is not None:
-            shared.tracker.revoking(keys)
-        shared.source.post(shared.source.on_revoking, keys)
+        _log.warning("%s: lost %s", context.settings.group_id, ", ".join(map(str, keys)))
+        if context.tracker is not None:
+            context.tracker.revoking(keys)
+        context.source.post(context.source.on_revoking, keys)
         gone = self._drop(keys)
-        self._calls.lost(gone, shared.client)
+        self._calls.lost(gone, context.client)
         self._end(gone)
 
     def _drop(self, keys: list[TopicPartition]) -> list[AssignedPartition]:
         """Drop what is buffered of partitions; feeds of their own deliver nothing from here on."""
-        state = self._shared.state
+        state = self._context.state
         gone = state.revoked(keys)
         if self.guard is not None:
             self.guard.revoked(keys)
         for partition in gone:
             self._seeks.pop(partition.key, None)
-            if self._shared.apart:
+            if self._context.apart:
                 partition.feed.revoke()
                 state.feed_gone(partition.feed)
         return gone
 
     def _end(self, gone: list[AssignedPartition]) -> None:
-        shared = self._shared
+        context = self._context
         self._bounded.revoked(gone)
         if (
-            shared.tracker is not None and shared.client is not None
+            context.tracker is not None and context.client is not None
         ):  # a closed consumer still names what it could not commit
-            shared.tracker.forget([partition.key for partition in gone])
-        shared.source.post(shared.source.on_revoked, [(partition.key, partition.epoch) for partition in gone])
+            context.tracker.forget([partition.key for partition in gone])
+        context.source.post(context.source.on_revoked, [(partition.key, partition.epoch) for partition in gone])
 
     # ── assignments that begin where the source says ──────────────────────────────────────────────────────────────
 
     def start_at(self, message: StartAt) -> None:
         """Deliver a withheld assignment, from an offset or from where it stands."""
-        state = self._shared.state
+        state = self._context.state
         partition = state.partitions.get(message.key)
         if partition is None or partition.epoch != message.epoch:
             return  # looked up slowly -> revoked meanwhile
@@ -181,8 +181,8 @@ class Rebalances:
 
     def look(self, run: RecordRun) -> bool:
         """Return whether to deliver records that were read. If the partition was reset too far back, it seeks to its position after a while."""
-        guard, shared = self.guard, self._shared
-        partition = shared.state.partitions.get(run.key)
+        guard, context = self.guard, self._context
+        partition = context.state.partitions.get(run.key)
         if guard is None or partition is None:
             return True
         waited = guard.waits(run.key)
@@ -191,28 +191,28 @@ class Rebalances:
             return True
         if not waited:
             position = partition.chunks[0].records[0].offset() if partition.chunks else guard.position(run.key)
-            shared.state.pausing.withheld.add(run.key)
+            context.state.pausing.withheld.add(run.key)
             again = StartAt(run.key, partition.epoch, position)
-            shared.call_later(AGAIN_AFTER_MS, lambda: shared.tell(again))
+            context.call_later(AGAIN_AFTER_MS, lambda: context.tell(again))
         return False
 
     def _begin_at(self, key: TopicPartition, offset: int) -> None:
         """Begin an assigned partition at this offset: none of its records is delivered before the client has sought the offset."""
-        self._shared.state.pausing.withheld.add(key)
+        self._context.state.pausing.withheld.add(key)
         self._seeks[key] = offset
 
     def seek(self) -> None:
         """Try the seeks that are still open: librdkafka refuses to seek until it fetches the partition."""
-        client = self._shared.client
+        client = self._context.client
         assert client is not None
         for key, offset in list(self._seeks.items()):
-            partition = self._shared.state.partitions[key]
+            partition = self._context.state.partitions[key]
             if partition.paused:
                 client.resume([key])
                 partition.paused = False
-                self._shared.state.pausing.resumed(key)
+                self._context.state.pausing.resumed(key)
             if client.seek(key, offset):
                 del self._seeks[key]
                 if self.guard is not None:
                     self.guard.moved(key, offset)
-                self._shared.state.start_over(key)
+                self._context.state.start_over(key)

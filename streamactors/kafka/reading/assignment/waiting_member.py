@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from streamactors.kafka.client.admin import Admin, Member
 from streamactors.kafka.errors import KafkaError
-from streamactors.kafka.reading.shared import Shared
+from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.kafka")
@@ -26,8 +26,8 @@ SESSION_MS: Final = 45_000
 class WaitingMember:
     """See the module. `joined()`: whether the member has had its first assignment."""
 
-    def __init__(self, shared: Shared, joined: Callable[[], bool]) -> None:
-        self._shared = shared
+    def __init__(self, context: ConsumerContext, joined: Callable[[], bool]) -> None:
+        self._context = context
         self._joined = joined
         self._timer: Any = None
         self._members: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class WaitingMember:
 
     def begin(self) -> None:
         """The consumer has subscribed."""
-        self._timer = self._shared.call_later(WAITING_MS, self._look_apart)
+        self._timer = self._context.call_later(WAITING_MS, self._look_apart)
 
     def cancel(self) -> None:
         """The consumer is closed."""
@@ -43,17 +43,17 @@ class WaitingMember:
             self._timer.cancel()
 
     def _over(self) -> bool:
-        return self._joined() or self._shared.client is None or self._shared.stopping
+        return self._joined() or self._context.client is None or self._context.stopping
 
     def _look_apart(self) -> None:  # any thread
         self._waited_ms += WAITING_MS
         if not self._over():
             threading.Thread(
-                target=self._look, name=f"members of {self._shared.settings.group_id}", daemon=True
+                target=self._look, name=f"members of {self._context.settings.group_id}", daemon=True
             ).start()
 
     def _look(self) -> None:
-        settings = self._shared.settings
+        settings = self._context.settings
         try:
             with Admin(settings) as admin:
                 members = admin.members(settings.group_id or "")
@@ -67,7 +67,7 @@ class WaitingMember:
         before, self._members = self._members, frozenset(member.member_id for member in members)
         if not members or before != self._members:
             return False
-        settings = self._shared.settings
+        settings = self._context.settings
         session_ms = int(settings.client_properties().get("session.timeout.ms", SESSION_MS))
         log_limited(
             _log,

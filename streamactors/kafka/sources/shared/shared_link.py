@@ -11,9 +11,9 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.engine.island.run import Run
 from streamactors.errors import BuildError
 from streamactors.kafka.reading.assignment.joining import FeedEnded, Join, Leave
+from streamactors.kafka.reading.consumer_context import ReadingSource
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, HoldBack, StageEnded
-from streamactors.kafka.reading.shared import ReadingSource
 from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.consumer_link import ConsumerLink

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from streamactors.kafka.reading.shared import ReadingSource
+from streamactors.kafka.reading.consumer_context import ReadingSource
 from streamactors.kafka.subscriptions import TopicPartition
 
 if TYPE_CHECKING:

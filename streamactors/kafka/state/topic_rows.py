@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamactors.errors import StreamError
-from streamactors.kafka.between.topic_keys import ReadContext
 from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import not_serialised, serde_of
+from streamactors.kafka.state.topic_keys import ReadContext
 from streamactors.windows.record import Record, RecordContext, WindowedRecord
 
 _OWN: Final = "streamactors."

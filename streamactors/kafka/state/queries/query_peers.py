@@ -12,7 +12,10 @@ import urllib.request
 from typing import Final
 
 from streamactors.errors import UnknownStore
-from streamactors.kafka.between.queries.query_wire import (
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.errors import KafkaError
+from streamactors.kafka.settings import ADDRESS_MARK, ConsumerSettings
+from streamactors.kafka.state.queries.query_wire import (
     CONTENT,
     LAG,
     MOST_ANSWER_BYTES,
@@ -20,9 +23,6 @@ from streamactors.kafka.between.queries.query_wire import (
     pack_request,
     unpack_entries,
 )
-from streamactors.kafka.client.admin import Admin
-from streamactors.kafka.errors import KafkaError
-from streamactors.kafka.settings import ADDRESS_MARK, ConsumerSettings
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 
 PATIENCE_S: Final = 5.0

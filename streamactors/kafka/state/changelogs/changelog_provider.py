@@ -16,11 +16,11 @@ from streamactors.engine.island.closings import Closings, closings_of
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
-from streamactors.kafka.between.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
-from streamactors.kafka.between.changelogs.stored_tasks import KeptState
-from streamactors.kafka.between.changelogs.sub_topology_states import SubTopologyStates
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.read_plan import OrderedSource
+from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
+from streamactors.kafka.state.changelogs.stored_tasks import KeptState
+from streamactors.kafka.state.changelogs.sub_topology_states import SubTopologyStates
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transactions.run_transaction import transaction_of
 from streamactors.state import State

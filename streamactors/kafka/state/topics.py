@@ -17,19 +17,19 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
 from streamactors.errors import AbruptTermination, BuildError
-from streamactors.kafka.between.changelogs.changelog import producer_beside
-from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
-from streamactors.kafka.between.changelogs.global_tables import GlobalEntries, GlobalTables
-from streamactors.kafka.between.partition_counts import partition_counts
-from streamactors.kafka.between.repartition import ABANDONED_AFTER_MS
-from streamactors.kafka.between.topic_keys import TopicKeys
-from streamactors.kafka.between.topic_upkeep import TopicUpkeep
-from streamactors.kafka.between.topology_end import TopologyEnd
-from streamactors.kafka.between.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.newest_keys import newest_keys
 from streamactors.kafka.control import Control
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.state.changelogs.changelog import producer_beside
+from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
+from streamactors.kafka.state.changelogs.global_tables import GlobalEntries, GlobalTables
+from streamactors.kafka.state.partition_counts import partition_counts
+from streamactors.kafka.state.repartition import ABANDONED_AFTER_MS
+from streamactors.kafka.state.topic_keys import TopicKeys
+from streamactors.kafka.state.topic_upkeep import TopicUpkeep
+from streamactors.kafka.state.topology_end import TopologyEnd
+from streamactors.kafka.state.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.stages.sinks.values import Ignore

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from streamactors.collector import collector_paused
-from streamactors.kafka.between.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
@@ -24,6 +23,7 @@ from streamactors.kafka.client.newest_ends import PartitionEnd, known_epochs
 from streamactors.kafka.client.runs import keys_and_values
 from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer, TopicError, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.state.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.log_limit import alike, log_limited
 from streamactors.windows.errors import RestoreError

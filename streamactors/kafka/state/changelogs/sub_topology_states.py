@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamactors.kafka.between.changelogs.stored_tasks import Cut, KeptState, StoredTasks
 from streamactors.kafka.producer_record import ProducerRecord
+from streamactors.kafka.state.changelogs.stored_tasks import Cut, KeptState, StoredTasks
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.operators.task_ids import TaskIds, partition_of, sub_topology_of
 from streamactors.windows.state.changelogs import StandbyCopy

@@ -19,16 +19,16 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelogs.changelog import producer_beside
-from streamactors.kafka.between.changelogs.changelog_topics import ensure_topic
-from streamactors.kafka.between.coupling import couple
-from streamactors.kafka.between.input_end import WatchEnd
-from streamactors.kafka.between.topic_rows import TopicRows
-from streamactors.kafka.between.topic_upkeep import TopicUpkeep
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
+from streamactors.kafka.state.changelogs.changelog import producer_beside
+from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
+from streamactors.kafka.state.coupling import couple
+from streamactors.kafka.state.input_end import WatchEnd
+from streamactors.kafka.state.topic_rows import TopicRows
+from streamactors.kafka.state.topic_upkeep import TopicUpkeep
 from streamactors.kafka.subscriptions import (
     AutoSubscription,
     ManualSubscription,

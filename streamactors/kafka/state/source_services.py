@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key
-from streamactors.kafka.between.changelogs.changelog_provider import ChangelogProvider
-from streamactors.kafka.between.queries.query_server import serve
-from streamactors.kafka.between.repartition import repartitioned
 from streamactors.kafka.committing.commit_routes import routes_of
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.read_plan import OrderedSource, ReadPlan, SourceServices
+from streamactors.kafka.state.changelogs.changelog_provider import ChangelogProvider
+from streamactors.kafka.state.queries.query_server import serve
+from streamactors.kafka.state.repartition import repartitioned
 from streamactors.kafka.transactions.run_transaction import THE_TRANSACTION, transaction_of
 from streamactors.windows.stage.queryable_store import QueryableStore
 from streamactors.windows.stage.store_reads import stores_of

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from streamactors.kafka.between.changelogs.changelog_topics import ON_EXECUTORS, ChangelogTopics
-from streamactors.kafka.between.changelogs.standby import Standby
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.state.changelogs.changelog_topics import ON_EXECUTORS, ChangelogTopics
+from streamactors.kafka.state.changelogs.standby import Standby
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
 from streamactors.windows.state.changelogs import StandbyCopy, Tasks

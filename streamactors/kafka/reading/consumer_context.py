@@ -1,4 +1,4 @@
-"""What the parts of one consumer actor share: `polling`, `rebalances`, `bounded_read`, `commits` and `ending`. Used on the actor's thread."""
+"""ConsumerContext: what the parts of one consumer actor share: `polling`, `rebalances`, `bounded_read`, `commits`, `ending`. Used on its thread."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ReadingControl(Protocol):
 
 
 @dataclass(slots=True)
-class Shared:
-    """See the module."""
+class ConsumerContext:
+    """Settings, client, state and callbacks of one consumer actor."""
 
     settings: ConsumerSettings
     commits: Commits

@@ -21,11 +21,11 @@ from streamactors.engine.island.boundary import logics_behind
 from streamactors.engine.marks.marks import Key, PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
-from streamactors.kafka.between.changelogs.standby import STEP_MS
-from streamactors.kafka.between.changelogs.sub_topology_states import CutOfStage, SubTopologyStates
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.producer_record import ProducerRecord, new_record
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
+from streamactors.kafka.state.changelogs.standby import STEP_MS
+from streamactors.kafka.state.changelogs.sub_topology_states import CutOfStage, SubTopologyStates
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.offsets import Debt
 from streamactors.kafka.transactions.run_transaction import RunTransaction

@@ -18,8 +18,9 @@ from typing import Any, Final
 from streamactors.accepting import pause_after
 from streamactors.engine.island.run import Run
 from streamactors.errors import StreamActorsError, UnknownStore
-from streamactors.kafka.between.queries.query_peers import Peers
-from streamactors.kafka.between.queries.query_wire import (
+from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.state.queries.query_peers import Peers
+from streamactors.kafka.state.queries.query_wire import (
     CONTENT,
     LAG,
     MOST_REQUEST_BYTES,
@@ -27,7 +28,6 @@ from streamactors.kafka.between.queries.query_wire import (
     pack_entries,
     unpack_request,
 )
-from streamactors.kafka.settings import ConsumerSettings
 from streamactors.log_limit import log_limited
 from streamactors.windows.stage.queryable_store import QueryableStore
 from streamactors.windows.stage.store_reads import RunStores, stores_of

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from streamactors.kafka.between.topic_keys import DEFAULT_KEY, ReadContext, TopicKeys
-from streamactors.kafka.between.topic_rows import TopicRows
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import reading_serde
+from streamactors.kafka.state.topic_keys import DEFAULT_KEY, ReadContext, TopicKeys
+from streamactors.kafka.state.topic_rows import TopicRows
 from streamactors.windows.joins.foreign_key import ForeignAnswer
 from streamactors.windows.record import Record, new_context
 from streamactors.windows.topology.edges import Output

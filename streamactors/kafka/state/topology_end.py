@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from streamactors.kafka.between.repartition import ends_of
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.client.unread import any_record
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.state.repartition import ends_of
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.log_limit import log_limited
 

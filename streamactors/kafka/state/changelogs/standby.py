@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Mapping
 
-from streamactors.kafka.between.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.state.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import TaskDisk
