@@ -99,7 +99,7 @@ class Control:
         topology's graph needs none.
 
         Raises the stream's error, or else the error of the last commit; TimeoutError after `timeout` (seconds, a timedelta or a
-        text; None: no limit) for all of it. `close_timeout_ms` limits the last commit only, when the stream has ended."""
+        string; None: no limit) for all of it. `close_timeout_ms` limits the last commit only, when the stream has ended."""
         self.is_draining = True
         self.stop()
         completion = completion or self.completion

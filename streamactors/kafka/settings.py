@@ -120,7 +120,7 @@ class ClientSettings:
             )
         for name in self.properties:
             if not isinstance(name, str):
-                raise BuildError(f"{who}: a property's name is a text, got {name!r}")
+                raise BuildError(f"{who}: a property's name is a string, got {name!r}")
         check_properties(who, self._rules, self.properties)
         object.__setattr__(self, "properties", MappingProxyType(Properties(self.properties)))
 
@@ -390,4 +390,4 @@ def _milliseconds(who: str, name: str, value: Any) -> None:
 
 def _text_or_none(who: str, name: str, value: Any) -> None:
     if value is not None and not isinstance(value, str):
-        raise BuildError(f"{who}: {name} must be a text or None, got {type(value).__name__} {value!r}")
+        raise BuildError(f"{who}: {name} must be a string or None, got {type(value).__name__} {value!r}")

@@ -90,7 +90,7 @@ class Group(NamedTuple):
 
 
 class Admin:
-    """See the module. A context manager; it needs no closing, for its connections end with the last reference to it."""
+    """Calls librdkafka's admin client and raises this package's errors. A context manager; it needs no closing, for its connections end with the last reference to it."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._connection = ClientConnection(settings)

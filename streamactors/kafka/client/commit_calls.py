@@ -20,7 +20,7 @@ Heard = Callable[["bool | CommitFailed"], None]
 
 
 class CommitCalls:
-    """See the module. `denied(code, topic)` returns the sentence for a missing right."""
+    """Commits offsets through librdkafka and sorts its errors. `denied(code, topic)` returns the sentence for a missing right."""
 
     def __init__(
         self, group: str | None, users: Callable[[Any, Any], None] | None, denied: Callable[[int, str], str]

@@ -38,7 +38,7 @@ _LEAVING_POLL_S = 0.01
 
 
 class StreamConsumer:
-    """See the module."""
+    """librdkafka's consumer, as the consumer actor uses it."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings

@@ -23,7 +23,7 @@ _log = logging.getLogger("streamactors.kafka")
 
 
 class CreatedTopics:
-    """See the module. `sent` is called by any thread, everything else by the producer's. `later(ms, fn)` calls `fn` on that thread;
+    """Logs which topics a producer's records have created. `sent` is called by any thread, everything else by the producer's. `later(ms, fn)` calls `fn` on that thread;
     `existing()` asks the broker for its topics."""
 
     def __init__(

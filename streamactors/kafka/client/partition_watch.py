@@ -14,7 +14,7 @@ _PARTITION: Final = '"partition":'
 
 
 class PartitionWatch:
-    """See the module."""
+    """Finds deleted and grown topics in librdkafka's statistics."""
 
     def __init__(self) -> None:
         self.gone: set[TopicPartition] = set()

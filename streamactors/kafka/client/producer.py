@@ -48,7 +48,7 @@ Report = Callable[[Any, Any], Any]
 
 
 class StreamProducer:
-    """See the module. Connects at the first `start`. `errors_only`: only records that were not delivered are reported."""
+    """librdkafka's producer, with a thread that serves delivery reports. Connects at the first `start`. `errors_only`: only records that were not delivered are reported."""
 
     def __init__(self, settings: ProducerSettings, *, errors_only: bool = False) -> None:
         self.settings = settings

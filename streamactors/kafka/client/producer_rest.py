@@ -10,7 +10,7 @@ from streamactors.actors.outside_calls import OutsideCalls
 
 
 class ProducerRest(OutsideCalls):
-    """See the module. `serving`: whether the producer's thread waits for reports."""
+    """Tells a virtual clock when the producer is at rest. `serving`: whether the producer's thread waits for reports."""
 
     def __init__(self, name: str, serving: Callable[[], bool]) -> None:
         super().__init__(name)

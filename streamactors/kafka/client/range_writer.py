@@ -21,7 +21,7 @@ TIMEOUT_S: Final = 60.0
 
 
 class RangeWriter:
-    """See the module. `key` is the partition that is read; its positions are committed for `group`."""
+    """Writes the results of one partition in transactions, together with its positions. `key` is the partition that is read; its positions are committed for `group`."""
 
     def __init__(self, settings: ProducerSettings, group: str, key: TopicPartition) -> None:
         self._settings = settings

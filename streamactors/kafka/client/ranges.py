@@ -18,7 +18,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 PREFETCH: Final = {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 4_096}
 CHUNK: Final = 1_000
 SILENCE_S: Final = 60.0
-"""A range exists when it is asked for. A broker that sends nothing of it for so long will not."""
+"""Give up on a range after this many seconds without data. Its records existed when it was asked for."""
 
 
 TO_SKIP: Final = "fail_on_data_loss=False"

@@ -23,7 +23,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 
 class ConsumerRest:
-    """See the module. It also has the timer of the polls, in real time, because librdkafka expects polls in real time."""
+    """Tells a virtual clock when the consumer is at rest. It also has the timer of the polls, in real time, because librdkafka expects polls in real time."""
 
     def __init__(self, clock: VirtualClock, context: ConsumerContext, joined: Callable[[], bool]) -> None:
         self.name = f"consumer {context.settings.group_id or ''}".strip()

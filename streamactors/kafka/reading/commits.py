@@ -62,7 +62,7 @@ _COMMIT_DUE, _ANSWER, _LATE = CommitDue(), CommitAnswer(), CommitsLate()
 
 
 class ConsumerCommits:
-    """See the module."""
+    """Commits what is done, at intervals and before partitions are given up."""
 
     def __init__(self, context: ConsumerContext) -> None:
         self._context = context

@@ -61,7 +61,7 @@ _log = logging.getLogger("streamactors.kafka")
 
 
 class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
-    """See the module. `control.is_shutdown` gets the actor's result: None, or what it died of.
+    """Polls one consumer and delivers its records to the feeds of a source. `control.is_shutdown` gets the actor's result: None, or what it died of.
 
     `apart`: every assignment has a feed of its own. `withhold`: the source says with StartAt where each assignment begins.
     `objects_each`: objects that live with a record until the next stage has it.

@@ -32,7 +32,7 @@ _NONE: deque[TopicPartition] = deque()
 
 
 class ConsumerState:
-    """See the module. `demand[feed]` is the number of records a feed can take now."""
+    """Buffers records per partition until a feed asks for them. `demand[feed]` is the number of records a feed can take now."""
 
     def __init__(self, limits: Limits, read_ahead: int, delays: Delays | None = None) -> None:
         self._read_ahead = read_ahead

@@ -50,7 +50,7 @@ class Overdue:
 
 
 class Ending:
-    """See the module. `finish(error)` closes the consumer, `look_later(ms)` has `try_to_stop` called again."""
+    """Ends the consumer once its stream has ended and its records are committed. `finish(error)` closes the consumer, `look_later(ms)` has `try_to_stop` called again."""
 
     def __init__(
         self,

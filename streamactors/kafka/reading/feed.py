@@ -14,7 +14,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 
 class Feed:
-    """See the module. Everything but `deliver` is called on the island of the source."""
+    """Holds records between the consumer actor and one source. Everything but `deliver` is called on the island of the source."""
 
     __slots__ = ("_queue", "asked", "deliver")
 

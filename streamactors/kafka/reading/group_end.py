@@ -20,7 +20,7 @@ _log: Final = logging.getLogger("streamactors.kafka")
 GROUP_CHECK_MS: Final = 250.0
 SAY_AFTER_MS: Final = 5_000.0
 MOST_LOOKS: Final = 20
-"""At so many checks the consumer looks whether a record follows what the group has committed; then it begins anew."""
+"""After this many checks the consumer looks for a record after the committed offsets, and starts to count again."""
 
 
 class ReadInRun(set[tuple[str | None, TopicPartition]]):
@@ -28,7 +28,7 @@ class ReadInRun(set[tuple[str | None, TopicPartition]]):
 
 
 class GroupEnd:
-    """See the module."""
+    """Tells whether the group of a bounded read has read everything."""
 
     def __init__(self, context: ConsumerContext, subscription: Subscription, in_run: ReadInRun) -> None:
         self._context = context

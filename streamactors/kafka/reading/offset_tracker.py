@@ -26,7 +26,7 @@ class PartitionProgress:
     delivered: int | None = None
     done: int | None = None
     committed: int | None = None
-    taken_back: int | None = None  # a branch has dropped what follows it: other sinks may have done that
+    taken_back: int | None = None  # records after this offset were returned; other sinks may have processed them
     revoking: bool = False
     owed: int = 0  # number of calls of `owe` that are not paid yet
     in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
@@ -63,7 +63,7 @@ class DrainListener(Protocol):
 
 
 class OffsetTracker:
-    """See the module."""
+    """Tracks for each assigned partition what is delivered, done and committed."""
 
     def __init__(self) -> None:
         self.gap_aware = False

@@ -54,7 +54,7 @@ class Limits:
 
 
 class Pausing:
-    """See the module. Its cost does not grow with the partitions, unless there is something to decide."""
+    """Decides which partitions are paused and resumed. Its cost does not grow with the partitions, unless there is something to decide."""
 
     def __init__(self, limits: Limits, delayed: Collection[TopicPartition] = ()) -> None:
         self._limits = limits

@@ -51,7 +51,7 @@ def records_at_once(most: int, objects_each: int) -> int:
 
 
 class Polling:
-    """See the module. `cell()` returns the running actor, which can change its thread; `when_stopping` is called after a poll of a
+    """Polls the consumer, and decides when and for how long. `cell()` returns the running actor, which can change its thread; `when_stopping` is called after a poll of a
     consumer that is about to close."""
 
     def __init__(

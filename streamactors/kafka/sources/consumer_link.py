@@ -51,7 +51,7 @@ class _Leaving:
 
 
 class ConsumerLink:
-    """See the module. `start` is called on the source's island, everything else on any thread."""
+    """Connects a source's logic to its consumer actor. `start` is called on the source's island, everything else on any thread."""
 
     def __init__(self, commits: Commits) -> None:
         self.commits = commits

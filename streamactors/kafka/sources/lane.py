@@ -51,7 +51,7 @@ class LaneStage(GraphStage):
 
 
 class Lane:
-    """See the module. `source` names the source in marks; None where no stage of the run reads marks."""
+    """Pushes the records of a feed downstream, each chunk followed by its mark. `source` names the source in marks; None where no stage of the run reads marks."""
 
     source: Any = None
 

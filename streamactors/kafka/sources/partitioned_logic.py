@@ -36,7 +36,7 @@ LEAST_AHEAD = 32
 
 
 class PartitionedSourceLogic(ConsumerLogic):
-    """See the module."""
+    """Emits one sub-source for each assigned partition."""
 
     run: Run
     source: Any = None

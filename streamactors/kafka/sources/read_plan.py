@@ -60,7 +60,7 @@ class SourceServices(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPlan:
-    """See the module."""
+    """What a Kafka source reads, until when, and who commits."""
 
     settings: ConsumerSettings
     subscription: Subscription

@@ -27,7 +27,7 @@ from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscriptio
 
 
 class ConsumerSourceLogic(ConsumerLogic):
-    """See the module."""
+    """Starts a consumer, pushes its records downstream and marks what the group does."""
 
     def __init__(self, plan: ReadPlan, loop: FusedLoop | None, max_chunk: int | None) -> None:
         super().__init__(ConsumerLink(plan.commits) if plan.link is None else plan.link())

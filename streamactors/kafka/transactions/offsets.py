@@ -27,7 +27,7 @@ Debt: TypeAlias = tuple[OffsetTracker, TopicPartition, int]
 
 
 class TransactionOffsets:
-    """See the module."""
+    """Adds the positions of a cut to the transaction."""
 
     def __init__(self, cut: CutState) -> None:
         self._cut = cut

@@ -22,7 +22,7 @@ TOLD_AFTER_MS = 10_000.0
 
 
 class OtherSinks:
-    """See the module."""
+    """Waits for the sinks of the run that are outside the transaction."""
 
     def __init__(self, progress: SinkProgress) -> None:
         self._progress = progress

@@ -43,13 +43,13 @@ _log = logging.getLogger("streamactors.kafka")
 
 MEMBERSHIP_CHECK_MS = 20.0
 REPORTS_S = 0.1
-"""How long an abort waits for the report of the record that a commit has failed of."""
+"""How long an abort waits for the report of the record that failed the commit."""
 THE_TRANSACTION = "the run's transaction"
 """The name of this owner of positions, where a graph would have two."""
 
 
 class RunTransaction:
-    """See the module."""
+    """One producer and its transactions, shared by the transactional sinks of a run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -369,7 +369,7 @@ class RunTransaction:
             self.producer.call(self._abort, error)
 
     def _look_for_the_cause(self, producer: StreamProducer) -> None:
-        """A commit may fail of a record before the report of that record is served: serve what is there."""
+        """A record can fail the commit before its report is served: serve the reports that are there."""
         until = time.monotonic() + REPORTS_S
         with suppress(ProducerFailed):
             while self.writes.lost is None and producer.outstanding and (left := until - time.monotonic()) > 0:

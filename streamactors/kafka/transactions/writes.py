@@ -27,7 +27,7 @@ def elapsed_s() -> float:
 
 
 class TransactionWrites:
-    """See the module. `on_lost(error)` is called for the first record that was not delivered, on the thread that serves the reports."""
+    """Keeps the records of the open transaction, so that they can be written again. `on_lost(error)` is called for the first record that was not delivered, on the thread that serves the reports."""
 
     def __init__(
         self, on_lost: Callable[[BaseException], None], not_delivered: Callable[[ProducerRecord, Any], BaseException]

@@ -11,7 +11,7 @@ SAID_AFTER_S: Final = 5.0
 
 
 class Outage:
-    """See the module. Pure; times are seconds of one clock."""
+    """Measures how long no broker has been reachable. Pure; times are seconds of one clock."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers

@@ -29,7 +29,7 @@ REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
 
 
 class ProducerErrors:
-    """See the module. `hear()` serves librdkafka's callbacks, `topics()` returns the topics that exist. `ask`: calls that a transactional
+    """Finds the reason of a producer's error. `hear()` serves librdkafka's callbacks, `topics()` returns the topics that exist. `ask`: calls that a transactional
     producer refuses after a fatal error."""
 
     def __init__(

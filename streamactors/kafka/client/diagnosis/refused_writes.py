@@ -41,7 +41,7 @@ class _Refusal:
 
 
 class RefusedWrites:
-    """See the module. False while no batch has been refused."""
+    """Collects the reasons with which brokers refuse batches. False while no batch has been refused."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers

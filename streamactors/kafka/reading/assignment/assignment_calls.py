@@ -15,7 +15,7 @@ Seek = Callable[[TopicPartition, int], None]
 
 
 class AssignmentCalls:
-    """See the module. Everything on the consumer's thread."""
+    """Calls the user's PartitionAssignmentHandler. Everything on the consumer's thread."""
 
     def __init__(self, handler: PartitionAssignmentHandler | None, state: ConsumerState) -> None:
         self._handler = handler

@@ -45,7 +45,7 @@ class Leave:
 
 
 class Joining:
-    """See the module. `poll_soon` has the consumer poll."""
+    """Adds and removes the partitions of the sources that share a consumer. `poll_soon` has the consumer poll."""
 
     def __init__(
         self, context: ConsumerContext, rebalances: Rebalances, commits: ConsumerCommits, poll_soon: Callable[[], None]

@@ -51,7 +51,7 @@ class Membership:
 
 
 class Rebalances:
-    """See the module."""
+    """Applies assignments and revocations to the consumer's state."""
 
     def __init__(
         self,

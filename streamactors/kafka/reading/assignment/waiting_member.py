@@ -24,7 +24,7 @@ SESSION_MS: Final = 45_000
 
 
 class WaitingMember:
-    """See the module. `joined()`: whether the member has had its first assignment."""
+    """Logs what the group probably waits for while a new member has no partitions. `joined()`: whether the member has had its first assignment."""
 
     def __init__(self, context: ConsumerContext, joined: Callable[[], bool]) -> None:
         self._context = context

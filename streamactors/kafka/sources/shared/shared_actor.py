@@ -23,7 +23,7 @@ from streamactors.kafka.subscriptions import ManualSubscription, TopicPartition
 
 
 class SharedActor:
-    """See the module. `is_shutdown` is done when the consumer is closed; it fails with the consumer's error."""
+    """Owns the consumer actor that many sources share. `is_shutdown` is done when the consumer is closed; it fails with the consumer's error."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self.settings = settings

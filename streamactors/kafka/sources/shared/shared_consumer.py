@@ -31,7 +31,7 @@ Build = Callable[[str, Any, Commits, "Convert | None", Callable[[], ConsumerLink
 
 
 class SharedConsumer:
-    """See the module. Any thread; a context manager, which stops at its end. Made by `Consumer.shared(settings)`.
+    """One consumer for many sources. Any thread; a context manager, which stops at its end. Made by `Consumer.shared(settings)`.
 
     Each source reads given partitions (`Subscriptions.assignment(…)` and the like), which no other source of this consumer reads at that
     time. Its control shows the state of the whole consumer."""

@@ -90,7 +90,7 @@ class _KafkaChangelog:
         self._execute(lambda: read(self._state.copies()))
 
     def revoked(self, partition: Any) -> None:
-        """A partition is ours no more."""
+        """A partition was revoked."""
         if self._state.on_disk:
             self._execute(lambda: self._state.revoked(partition))
 

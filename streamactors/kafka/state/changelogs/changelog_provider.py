@@ -102,7 +102,7 @@ class Leaving:
 
 
 class ChangelogProvider:
-    """See the module. `application`: the consumer group of the run; rows that come from a repartition topic have no group of their own."""
+    """Gives the windows downstream of a source their changelogs. `application`: the consumer group of the run; rows that come from a repartition topic have no group of their own."""
 
     def __init__(
         self,

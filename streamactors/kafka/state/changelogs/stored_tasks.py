@@ -244,7 +244,7 @@ class StoredTasks:
     # ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def revoked(self, number: int) -> None:
-        """A partition is ours no more: close its disk, for another owner in this process."""
+        """A partition was revoked: close its disk, for another owner in this process."""
         if self._folder is not None and self._disks.pop(number, None) is not None:
             self._folder.close_task(self._stores, number)
 

@@ -21,7 +21,7 @@ CutOfStage = Mapping[int, Cut]
 
 
 class SubTopologyStates:
-    """See the module. `kept`: the state of the whole stage."""
+    """The state of all tasks of a stage, one StoredTasks per sub-topology. `kept`: the state of the whole stage."""
 
     def __init__(self, kept: KeptState) -> None:
         sub_topologies = kept.tasks.sub_topologies
