@@ -1,6 +1,6 @@
 """Kafka's protocol error codes, and the exceptions of the broker that carry them.
 
-Each exception stands for one error code of a response, and its text is the response's error message. Numbers and names are those
+Each exception has one error code of a response, and its message is the response's error message. Numbers and names are those
 of the Kafka protocol ("Error Codes" in the protocol guide).
 
 BrokerError
@@ -161,15 +161,18 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorCode | None:
-        """A newer broker may have errors that this one does not know."""
+        """Accept error codes of newer brokers that this one does not know."""
         return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
 
 class BrokerError(StreamActorsError):
-    """An error that a response reports with `code`; its text is the response's error message."""
+    """An error that a response reports with `code`; its message is the response's error message."""
 
     code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
@@ -237,7 +240,7 @@ class InvalidRecord(BrokerError):
 
 
 class NotOneBatch(InvalidRecord):
-    """The data for a partition is not exactly one batch of the current format. Refused before the log is read."""
+    """The data for a partition is not exactly one batch of the current format. Raised before the log is read."""
 
 
 class InvalidTimestamp(InvalidRecord):

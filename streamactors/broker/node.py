@@ -4,9 +4,8 @@ Owner: `server.Broker` sets the fields while it starts. Handlers read them on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,7 +15,6 @@ from streamactors.broker.controller.auto_creation import AutoCreation
 from streamactors.broker.controller.command import Command
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.log.producers.refused_batches import RefusedBatches
-from streamactors.broker.metadata.metadata_record import Endpoint
 from streamactors.broker.network.listener import Listener
 from streamactors.broker.network.processor import Processor
 from streamactors.broker.producer_ids import ProducerIds
@@ -27,52 +25,47 @@ from streamactors.broker.replication.sessions.session_cache import SessionCache
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.security.acl_authoriser import AclAuthoriser, super_users_of
 from streamactors.broker.security.rights import AllowAll, Authoriser
+from streamactors.broker.share.fetching.share_partitions import SharePartitions
+from streamactors.broker.share.state.share_states import ShareStates
 from streamactors.broker.transaction.transactions import Transactions
 
 if TYPE_CHECKING:
+    from streamactors.broker.group.streams.internal_topics import InternalTopics
+    from streamactors.broker.replication.folder_moves import FolderMoves
+    from streamactors.broker.requests.api import Routes
+    from streamactors.broker.requests.request_times import RequestTimes
     from streamactors.broker.security.delegation_tokens import DelegationTokens
+    from streamactors.broker.telemetry.telemetry import Telemetry
 
 
-class Served(Protocol):
-    """The table of APIs for ApiVersions."""
-
-    @property
-    def ranges(self) -> Sequence[tuple[int, int, int]]: ...
-
-
-class Routes(Served, Protocol):
-    """A table of APIs by key: `api.Routes`."""
+class ControllerHere(Protocol):
+    """The controller of this process, which requests ask: `controller.Controller`. A node without one refuses: `membership.NoController`."""
 
     @property
-    def loaded(self) -> Mapping[int, Any]: ...
-
-    def get(self, key: int) -> Any: ...
-
-
-class Commands(Protocol):
-    """Carries out commands: the controller in this process, or the way to one in another process."""
-
-    def start(self) -> None: ...
-
-    def register(self, endpoints: Iterable[Endpoint]) -> None: ...
+    def active(self) -> bool: ...
 
     def submit(self, command: Command, reply: Callable[[Any], object]) -> None: ...
 
-    def stop(self) -> None: ...
 
+class ActiveController(Protocol):
+    """The way to the controller that leads, in whichever process it is: for what the broker itself wants."""
 
-class Moves(Protocol):
-    """Moves replicas between data folders: `replication.folder_moves.FolderMoves`."""
-
-    def move(self, partition: Any, target: Path) -> None: ...
-
-    def future_of(self, partition: Any) -> Any: ...
+    def submit(self, command: Command, reply: Callable[[Any], object]) -> None: ...
 
 
 class Forwards(Protocol):
-    """Sends requests to the active controller as they are: `forwarding.Forwarding`."""
+    """Has the active controller serve requests that only it can serve: `forwarding.Forwarding`."""
 
-    def forward(self, request: Any, frame: memoryview, whole: Callable[[Any], Any] | None = None) -> None: ...
+    def takes(self, request: Any, api: Any, frame: memoryview) -> bool:
+        """Whether the request is answered elsewhere. False: serve it here."""
+
+
+class NothingForwarded:
+    """The controller of this process is the only one: every request is served here."""
+
+    def takes(self, request: Any, api: Any, frame: memoryview) -> bool:
+        """Return False."""
+        return False
 
 
 class Node(Runtime):
@@ -81,13 +74,19 @@ class Node(Runtime):
     processor: Processor
     partitions: PartitionTable
     producer_ids: ProducerIds
-    controller: Commands
+    controller: ControllerHere
+    active_controller: ActiveController
+    forwarding: Forwards
     groups: Groups
     transactions: Transactions
+    share_states: ShareStates
+    share_partitions: SharePartitions
 
-    def __init__(self, config: BrokerConfig, data_plane: Dispatcher, served: Served) -> None:
+    def __init__(self, config: BrokerConfig, data_plane: Dispatcher, served: Routes, controller_routes: Routes) -> None:
+        """`served` are the APIs of the listeners for clients, `controller_routes` those of the listener for controllers."""
         super().__init__(config, data_plane)
         self.served = served
+        self.controller_routes = controller_routes
         self.authoriser: Authoriser = AllowAll()
         self.acls: AclAuthoriser | None = None
         if config.authorizer_class_name:
@@ -100,17 +99,15 @@ class Node(Runtime):
         self.refused_batches: Final = RefusedBatches()
         self.listeners: list[Listener] = []
         self.charging: Charging | None = None  # None: no client has a quota
+        self.request_times: RequestTimes | None = None  # None: nobody looks at the times of requests
         self.controller_listener: Listener | None = None  # set if other brokers may join
-        self.controller_routes: Routes | None = None  # the APIs of that listener
         self.leader_id = -1  # of the metadata log, -1 if none is known; a controller knows it
-        self.is_active: Callable[[], bool] = lambda: True  # whether the controller in this process leads the cluster
-        self.folder_moves: Moves | None = None  # set if the broker has several data folders
-        self.forwarding: Forwards | None = None  # set if the controllers are other processes
+        self.receives_telemetry = False  # set if the metrics of clients are shown somewhere
+        self.folder_moves: FolderMoves | None = None  # set if the broker has several data folders
 
-    def served_on(self, listener: Listener) -> Served:
+    def served_on(self, listener: Listener) -> Routes:
         """Return the table of APIs of a listener."""
-        routes = self.controller_routes
-        return routes if listener.for_controllers and routes is not None else self.served
+        return self.controller_routes if listener.for_controllers else self.served
 
     @cached_property
     def auto_creation(self) -> AutoCreation:
@@ -125,6 +122,20 @@ class Node(Runtime):
         )
 
         return DelegationTokens(self.metadata, self.config.delegation_token_secret_key, self.clock.wall_ms)
+
+    @cached_property
+    def streams_topics(self) -> InternalTopics:
+        """Creates the internal topics of streams groups."""
+        from streamactors.broker.group.streams.internal_topics import InternalTopics  # only for streams groups
+
+        return InternalTopics(self.active_controller.submit)
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        """The metrics of clients."""
+        from streamactors.broker.telemetry.telemetry import Telemetry  # only when a client asks or somebody looks
+
+        return Telemetry(self)
 
     def advertised(self, listener_name: str) -> tuple[str, int]:
         """Return the advertised (host, port) of a listener. Raises KeyError if there is no such listener."""

@@ -22,7 +22,7 @@ class ProducerIds:
         self._waiting: deque[Callable[[int | None], object]] = deque()
 
     def next(self, then: Callable[[int | None], object]) -> None:
-        """Call `then` with a new id, now or when the controller has reserved a block; with None if that fails."""
+        """Call `then` with a new id, now or when the controller has reserved a block. Call it with None if that fails."""
         if self._next < self._end:
             self._next += 1
             then(self._next - 1)

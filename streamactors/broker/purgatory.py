@@ -12,23 +12,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Hashable, Iterable
-from typing import Final, Protocol
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.timing_wheel import Timer, TimingWheel
-from streamactors.clock import Clock
 from streamactors.gauges import Gauge
 
+if TYPE_CHECKING:
+    from streamactors.actors.dispatching.real_time import Timers
+
 _log = logging.getLogger("streamactors.broker.purgatory")
-
-
-class Alarms(Protocol):
-    """The part of a dispatcher that a purgatory uses."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Timer: ...
 
 
 def _unused() -> None:
@@ -58,7 +51,7 @@ class DelayedOperation(Timer):
         raise NotImplementedError
 
     def try_complete_for(self, key: Hashable) -> bool:
-        """As `try_complete`, if only the state behind `key` can have changed."""
+        """As `try_complete`, when only the state of `key` can have changed."""
         return self.try_complete()
 
     def on_complete(self) -> None:
@@ -153,7 +146,7 @@ def _try(operation: DelayedOperation, key: Hashable) -> bool:
 class Purgatory:
     """The waiting operations of one kind."""
 
-    def __init__(self, name: str, alarms: Alarms, purge_interval: int = 1000, most: float = math.inf) -> None:
+    def __init__(self, name: str, alarms: Timers, purge_interval: int = 1000, most: float = math.inf) -> None:
         """`most`: the most operations that wait at one time."""
         self.name = name
         self._alarms = alarms

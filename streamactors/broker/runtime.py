@@ -5,9 +5,8 @@ Used on the data plane's thread unless a field says otherwise."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.real_time import RealTime
@@ -20,12 +19,22 @@ from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.purgatory import Purgatory
 from streamactors.clock import Clock, VirtualClock
 
+if TYPE_CHECKING:
+    from streamactors.broker.quorum.voter_set import VoterSet
+
 
 class Replicating(Protocol):
-    """The part of `replication.replicas.Replicas` that a partition uses."""
+    """This broker's part in replication: `replication.Replicas`, or `NoReplicas` where it is its whole cluster."""
 
-    lag_ms: float
-    throttles: Any
+    @property
+    def others(self) -> bool:
+        """Whether other brokers may have replicas."""
+
+    @property
+    def lag_ms(self) -> float: ...
+
+    @property
+    def throttles(self) -> Any: ...
 
     @property
     def broker_epoch(self) -> int: ...
@@ -44,19 +53,13 @@ class Replicating(Protocol):
     def propose(self, partition: Any, proposal: Any) -> None: ...
 
 
-class Voters(Protocol):
-    """The part of `quorum.voter_set.VoterSet` that the rooms below it use."""
-
-    def directory_of(self, node_id: int) -> uuid.UUID | None: ...
-    def addresses(self, listener: str = "") -> Mapping[int, tuple[str, int]]: ...
-
-
 class Runtime:
-    """The foundation of one broker. `logs`, `node_id` and `cluster_id` are set when the data folder is open."""
+    """The foundation of one broker. `logs`, `node_id` and `cluster_id` are set when the data folder is open, `replication` before the first image."""
 
     logs: LogManager
     node_id: int
     cluster_id: str
+    replication: Replicating
 
     def __init__(self, config: BrokerConfig, data_plane: Dispatcher) -> None:
         self.config = config  # replaced when a dynamic setting changes
@@ -77,8 +80,7 @@ class Runtime:
         )
         self.to_brokers = ChannelMaker(config.inter_broker_listener_name or "PLAINTEXT")
         self.to_controllers = ChannelMaker()
-        self.voters: Voters | None = None  # as the metadata log names them now, with kraft.version 1
-        self.replication: Replicating | None = None  # set in a cluster of several brokers
+        self.voters: VoterSet | None = None  # as the metadata log names them now, with kraft.version 1
         self.on_fault: Callable[[str], object] = lambda why: None
         """Ends the broker, which cannot continue; the sentence says why. On any thread; it does not wait. The server sets it."""
         self.purgatories: Final = (self.fetch_purgatory, self.produce_purgatory)

@@ -7,12 +7,13 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
 from streamactors.broker.protocol.header import request_frame, response_header_is_flexible
 from streamactors.broker.protocol.messages import decode_response, encode_request
-from streamactors.broker.security.client_login import Door, log_in
+from streamactors.broker.security.client_login import ListenerCredentials, log_in
 from streamactors.broker.security.client_tls import encrypted
 
 MAX_ANSWER: Final = 100 << 20
@@ -23,20 +24,25 @@ class NoKafka(ConnectionError):
 
 
 class NotConnected(ConnectionError):
-    """The connection was refused, or the host was not found; the text has the operating system's reason."""
+    """The connection was refused, or the host was not found; the message has the operating system's reason."""
 
 
 class TlsFailed(ConnectionError):
-    """The handshake of TLS failed; the text is OpenSSL's reason."""
+    """The handshake of TLS failed; the message is OpenSSL's reason."""
 
 
 class WireConnection:
-    """See the module. `timeout_s` bounds the connect and each wait for bytes.
+    """A blocking connection for one request at a time. `timeout_s` bounds the connect and each wait for bytes.
 
     Raises NotConnected, TlsFailed, and Refusal or AuthenticationFailed if the broker refuses the login."""
 
     def __init__(
-        self, host: str, port: int, door: Door, timeout_s: float, first_answer_timeout_s: float | None = None
+        self,
+        host: str,
+        port: int,
+        credentials: ListenerCredentials,
+        timeout_s: float,
+        first_answer_timeout_s: float | None = None,
     ) -> None:
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
@@ -45,12 +51,12 @@ class WireConnection:
         try:
             self._socket.settimeout(first_answer_timeout_s or timeout_s)
             try:
-                self._socket = encrypted(self._socket, host, door.tls)
+                self._socket = encrypted(self._socket, host, credentials.tls)
             except TimeoutError:
                 raise
             except OSError as error:
                 raise TlsFailed(str(error)) from None
-            log_in(door, lambda api, body: self.ask(api, body))
+            log_in(credentials, lambda api, body: self.ask(api, body))
         except BaseException:
             self._socket.close()
             raise
@@ -66,6 +72,11 @@ class WireConnection:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+    def abort(self) -> None:
+        """End the connection, also while another thread waits for its answer: that wait raises ConnectionError."""
+        with suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def wait_up_to(self, timeout_s: float) -> None:
         """Set how long each wait for bytes may take."""

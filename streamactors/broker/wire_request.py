@@ -1,4 +1,4 @@
-"""Creates and deletes topics over a socket of its own, without a Kafka client."""
+"""Creates and deletes topics over its own socket, without a Kafka client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.security.client_login import Door
+from streamactors.broker.security.client_login import ListenerCredentials
 from streamactors.broker.wire_connection import WireConnection
 
 TIMEOUT_S: Final = 30.0
@@ -19,7 +19,7 @@ def create_topic(
     name: str,
     partitions: int,
     settings: Mapping[str, str],
-    door: Door | None = None,
+    credentials: ListenerCredentials | None = None,
     replication_factor: int = -1,
 ) -> None:
     """Create a topic; replication factor -1 is the default of the broker. Raises Refusal, OSError."""
@@ -31,14 +31,16 @@ def create_topic(
         "configs": configs,
         "assignments": (),
     }
-    answer = call(address, CREATE_TOPICS, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False}, door)
+    answer = call(
+        address, CREATE_TOPICS, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False}, credentials
+    )
     _check(name, answer.topics[0])
 
 
-def delete_topic(address: str, name: str, door: Door | None = None) -> None:
+def delete_topic(address: str, name: str, credentials: ListenerCredentials | None = None) -> None:
     """Delete a topic if it exists. Raises Refusal, OSError."""
     topic = {"name": name, "topic_id": None}
-    answer = call(address, DELETE_TOPICS, {"topics": [topic], "timeout_ms": 30_000}, door)
+    answer = call(address, DELETE_TOPICS, {"topics": [topic], "timeout_ms": 30_000}, credentials)
     if answer.responses[0].error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         _check(name, answer.responses[0])
 
@@ -49,8 +51,10 @@ def _check(name: str, result: Any) -> None:
         raise Refusal(code, f"topic {name}: {result.error_message or code.name}")
 
 
-def call(address: str, api: tuple[int, int], body: Mapping[str, Any], door: Door | None = None) -> Any:
+def call(
+    address: str, api: tuple[int, int], body: Mapping[str, Any], credentials: ListenerCredentials | None = None
+) -> Any:
     """Send one request to the first of the addresses, and return the decoded answer. Raises OSError."""
     host, _, port = address.split(",")[0].rpartition(":")
-    with WireConnection(host.strip("[]"), int(port), door or Door(), TIMEOUT_S) as connection:
+    with WireConnection(host.strip("[]"), int(port), credentials or ListenerCredentials(), TIMEOUT_S) as connection:
         return connection.ask(api, body)

@@ -11,9 +11,6 @@ from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.protocol.schema import known_versions
 from tests.broker.live_broker import batch, fetch_body, produce_body
 
-WITHOUT_SCHEMA = frozenset({93})
-"""APIs that are refused before their request is decoded: the library with the schemas does not have them."""
-
 
 def random_request(rng: random.Random) -> bytes:
     """A request frame of a client that is broken: right, mutilated, or noise under a right header."""
@@ -21,7 +18,7 @@ def random_request(rng: random.Random) -> bytes:
     if kind == 0:
         return os.urandom(rng.randrange(200))
     key = rng.choice(sorted(NAMES))
-    low, high = (0, 0) if key in WITHOUT_SCHEMA else known_versions(key)
+    low, high = known_versions(key)
     version = rng.randint(low, high)
     if kind == 1:
         return request_frame(key, version, rng.getrandbits(31), "fuzz", rng.randbytes(rng.randrange(120)))[4:]

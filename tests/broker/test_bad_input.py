@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.network.other_protocols import Foreigners
+from streamactors.broker.network.other_protocols import NonKafkaClients
 from streamactors.broker.requests.api import LATER, Api
 from streamactors.broker.security.rights import anyone
 from tests.broker.fuzz import random_request
@@ -97,8 +97,8 @@ def test_a_frame_that_is_no_request_closes_its_connection_with_one_line(
 def test_other_protocols_and_impossible_sizes(
     broker: LiveBroker, client: WireClient, caplog: pytest.LogCaptureFixture, head: bytes, said: str
 ) -> None:
-    broker.node.processor.foreigners = Foreigners(
-        broker.node.processor.foreigners._now_ms
+    broker.node.processor.non_kafka_clients = NonKafkaClients(
+        broker.node.processor.non_kafka_clients._now_ms
     )  # of the tests before: each host is logged once a minute
     client.send_raw(head)
     assert client.closed_by_peer()

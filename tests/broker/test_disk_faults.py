@@ -116,7 +116,7 @@ def test_a_disk_that_clients_read_again_and_again_is_one_line_a_second(
     ]
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 def test_only_appends_that_need_an_unreadable_file_are_refused(tmp_path: Path, disk: FadingDisk) -> None:
     with LiveBroker(tmp_path, disk=disk) as live:
         live.create_topic("orders", partitions=2)

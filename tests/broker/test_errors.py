@@ -59,8 +59,11 @@ def test_each_code_has_the_number_that_other_clients_know() -> None:
         "STREAMS_INVALID_TOPOLOGY_EPOCH",
         "STREAMS_TOPOLOGY_FENCED",
         "SHARE_SESSION_LIMIT_REACHED",
+        "GROUP_DELETION_FAILED",  # of Apache Kafka 4.4
+        "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED",
+        "CONTROLLER_ID_NOT_REGISTERED",
     }
 
 
 def test_the_codes_are_all_numbers_from_minus_one_on() -> None:
-    assert sorted(ErrorCode) == list(range(-1, 134))
+    assert sorted(ErrorCode) == list(range(-1, 137))

@@ -23,7 +23,7 @@ from streamactors.broker.protocol import encoding, fetch, metadata, primitives, 
 from streamactors.broker.quorum import observer_state, voters_history
 from streamactors.broker.quorum.raft import raft_wire
 from streamactors.broker.records import compression, control, control_batch, header, varint
-from streamactors.broker.replication import replica_fetcher
+from streamactors.broker.replication import follower_request, replica_fetcher
 from streamactors.broker.replication.sessions import fetch_session, session_cache
 from streamactors.broker.security.first_users import _Pattern, _Permission
 from streamactors.broker.security.protection import SecurityProtocol
@@ -33,7 +33,7 @@ from streamactors.broker.transaction import transaction_record as transactional_
 
 RECORDS = {
     # name: (key, the version that is written, the newest version that can be read)
-    "BrokerRegistration": (0, 3, 3),
+    "BrokerRegistration": (0, 3, 4),
     "UnregisterBroker": (1, 0, 0),
     "TopicRecord": (2, 0, 0),
     "PartitionRecord": (3, 1, 2),
@@ -47,7 +47,7 @@ RECORDS = {
     "FeatureLevel": (12, 0, 0),
     "ClientQuota": (14, 0, 0),
     "ProducerIdsRecord": (15, 0, 0),
-    "BrokerRegistrationChange": (17, 0, 2),
+    "BrokerRegistrationChange": (17, 0, 3),
     "AccessControlEntry": (18, 0, 0),
     "RemoveAccessControlEntry": (19, 0, 0),
     "NoOp": (20, 0, 0),
@@ -59,6 +59,7 @@ RECORDS = {
     "RemoveDelegationToken": (26, 0, 0),
     "ControllerRegistration": (27, 0, 0),
     "ClearElr": (28, 0, 0),
+    "UnregisterController": (29, 0, 0),
 }
 
 
@@ -83,8 +84,14 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
         "in_controlled_shutdown": False,
         "log_dirs": (),
         "migrating": False,
+        "cordoned": None,
     },
-    metadata_record.BrokerRegistrationChange: {"fenced": None, "in_controlled_shutdown": None, "log_dirs": None},
+    metadata_record.BrokerRegistrationChange: {
+        "fenced": None,
+        "in_controlled_shutdown": None,
+        "log_dirs": None,
+        "cordoned": None,
+    },
     metadata_record.ControllerRegistration: {"zk_migration_ready": False, "endpoints": (), "features": ()},
     metadata_record.PartitionRecord: {
         "leader_epoch": 0,
@@ -109,7 +116,12 @@ DEFAULTS: dict[Any, dict[str, Any]] = {
     },
     group_record._Value: {"state_since_ms": -1, "members": ()},
     group_record._Member: {"instance_id": None, "rebalance_timeout_ms": -1},
-    transactional_id._Value: {"previous_producer_id": -1, "next_producer_id": -1, "client_version": 0},
+    transactional_id._Value: {
+        "previous_producer_id": -1,
+        "next_producer_id": -1,
+        "client_version": 0,
+        "next_producer_epoch": -1,
+    },
 }
 
 
@@ -173,7 +185,7 @@ NUMBERS: dict[Any, dict[str, Any]] = {
     folder_ids: {"UNKNOWN_FOLDER": uuid.UUID(int=0), "UNASSIGNED_FOLDER": uuid.UUID(int=1)},
     group_record: {"KEY_VERSION": 2, "VALUE_VERSION": 3},
     offset_record: {"NO_EPOCH": -1, "NO_EXPIRY": -1},
-    transactional_id: {"KEY_VERSION": 0, "VALUE_VERSION": 0},
+    transactional_id: {"KEY_VERSION": 0, "VALUE_VERSION": 1},
     image: {"NO_LEADER": -1},
     metadata_record: {"TOPIC_RESOURCE": 2, "BROKER_RESOURCE": 4},
     primitives: {"MAX_ELEMENTS": 250_000, "MAX_STRING_BYTES": 65_535, "MAX_TAGGED_FIELDS": 127},
@@ -190,14 +202,13 @@ NUMBERS: dict[Any, dict[str, Any]] = {
     },
     metadata: {"METADATA": 3, "FIRST_FLEXIBLE": 9, "NOT_ASKED": -(2**31)},
     voters_history: {"BEFORE_THE_LOG": -1},
-    replica_fetcher: {
+    follower_request: {
         "FETCH_KEY": 1,
         "SINCE_REPLICA_STATE": 15,
         "SINCE_HIGH_WATERMARK": 18,
-        "LATEST": -1,
-        "EARLIEST": -2,
         "NO_HIGH_WATERMARK": 2**63 - 1,
     },
+    replica_fetcher: {"LATEST": -1, "EARLIEST": -2},
     fetch_session: {"FIRST_EPOCH": 1, "LAST_EPOCH": 2_147_483_647, "UNKNOWN": -1},
     session_cache: {"NO_SESSION": 0, "OPENS": 0, "ENDS": -1, "_LARGEST_ID": 2_147_483_647},
     mechanism: {"MIN_ITERATIONS": 4_096, "MAX_ITERATIONS": 16_384},
@@ -228,6 +239,8 @@ CODES: dict[Any, list[tuple[str, int]]] = {
         ("DYNAMIC_DEFAULT_BROKER", 3),
         ("STATIC_BROKER", 4),
         ("DEFAULT", 5),
+        ("CLIENT_METRICS", 7),
+        ("GROUP", 8),
     ],
     ConfigOperation: [("SET", 0), ("DELETE", 1), ("APPEND", 2), ("SUBTRACT", 3)],
     SecurityProtocol: [("PLAINTEXT", 0), ("SSL", 1), ("SASL_PLAINTEXT", 2), ("SASL_SSL", 3)],

@@ -25,7 +25,7 @@ from streamactors.broker.requests.request import Request
 from streamactors.broker.transaction import transaction_shard
 from tests.broker.apis.group_client import commit, fetch
 from tests.broker.live_broker import LiveBroker, batch, produce_body
-from tests.broker.wire import WireClient
+from tests.broker.wire import WireClient, await_coordinator
 
 pytestmark = pytest.mark.expects_log("<Request key", "is read again ")
 
@@ -63,17 +63,12 @@ def topics(client: WireClient) -> set[str]:
     return {topic.name for topic in client.call(3, 12, {"topics": None}).topics}
 
 
-def find_coordinator(client: WireClient, key: str, kind: int) -> None:
-    while client.call(10, 2, {"key": key, "key_type": kind}).error_code:
-        pass
-
-
 def test_a_commit_that_breaks_the_group_coordinator_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         broker.create_topic("t")
-        find_coordinator(client, "g", 0)
+        await_coordinator(client, "g", 0)
         assert commit(client, "g", "t") == [0]
         break_once(monkeypatch, offset_requests, "encode_offset_value")
         assert commit(client, "g", "t") == [E.UNKNOWN_SERVER_ERROR]
@@ -87,7 +82,7 @@ def test_a_producer_that_breaks_the_transaction_coordinator_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LiveBroker(tmp_path) as broker, broker.client() as client:
-        find_coordinator(client, "tx", 1)
+        await_coordinator(client, "tx", 1)
         body = {"transactional_id": "tx", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
         assert client.call(22, 4, body).producer_epoch == 0
         break_once(monkeypatch, transaction_shard, "step")
@@ -141,7 +136,7 @@ def test_a_commit_whose_reply_raises_is_answered_and_the_coordinator_keeps_runni
 ) -> None:
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         broker.create_topic("t")
-        find_coordinator(client, "g", 0)
+        await_coordinator(client, "g", 0)
         with monkeypatch.context() as broken:
             break_for_good(broken, api08_offset_commit, "by_topic")
             assert commit(client, "g", "t") == [E.UNKNOWN_SERVER_ERROR]
@@ -153,7 +148,7 @@ def test_a_heartbeat_whose_reply_raises_is_answered_and_logged_once_a_second(
 ) -> None:
     monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
     with LiveBroker(tmp_path) as broker, broker.client() as client:
-        find_coordinator(client, "g", 0)
+        await_coordinator(client, "g", 0)
         beat = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
         assert client.call(12, 3, beat).error_code == E.UNKNOWN_MEMBER_ID
         break_for_good(monkeypatch, api12_heartbeat, "_body")
@@ -171,7 +166,7 @@ def test_answers_that_cannot_be_made_are_logged_once_a_second_for_all_clients(
     beat = {"group_id": "g", "member_id": "m", "group_instance_id": None, "generation_id": 1}
     with LiveBroker(tmp_path) as broker:
         with broker.client() as client:
-            find_coordinator(client, "g", 0)
+            await_coordinator(client, "g", 0)
         if step == "refuse":
             break_for_good(monkeypatch, Request, "has_field")
             break_for_good(monkeypatch, api12_heartbeat, "_body")
@@ -192,7 +187,7 @@ def test_offsets_and_descriptions_of_groups_are_answered_though_the_reply_raises
 ) -> None:
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         broker.create_topic("t")
-        find_coordinator(client, "g", 0)
+        await_coordinator(client, "g", 0)
         assert commit(client, "g", "t") == [0]
         break_for_good(monkeypatch, api09_offset_fetch, "_by_topic")
         break_for_good(monkeypatch, api15_describe_groups, "_describe")
@@ -207,7 +202,7 @@ def test_requests_of_a_transactional_producer_are_answered_though_the_reply_rais
 ) -> None:
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         broker.create_topic("t")
-        find_coordinator(client, "tx", 1)
+        await_coordinator(client, "tx", 1)
         init = {"transactional_id": "tx", "transaction_timeout_ms": 10_000, "producer_id": -1, "producer_epoch": -1}
         producer = client.call(22, 4, init)
         with monkeypatch.context() as broken:

@@ -15,11 +15,11 @@ from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.requests.api import Routes
 
 OLDER = {
+    "streamactors.broker.controller.own_replica._API_VERSIONS": 4,  # a voter may be older, and 5 asks for nothing that is needed
     "streamactors.broker.cluster.acked.FETCH": 12,  # the last version with names of topics
     "streamactors.broker.cluster.view.METADATA": 12,
     "streamactors.broker.membership.discovery.DESCRIBE_CLUSTER": 1,  # the first version with controllers
     "streamactors.broker.replication.replica_fetcher.LIST_OFFSETS": 7,
-    "streamactors.broker.transaction.remote_markers.WRITE_TXN_MARKERS": 1,
 }
 """Versions that are older than the newest one that is served, because that is all the asker needs."""
 

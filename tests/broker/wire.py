@@ -107,3 +107,8 @@ class WireClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def await_coordinator(client: WireClient, key: str, kind: int) -> None:
+    """Wait until a group (kind 0) or a transactional id (kind 1) has a coordinator: the first request creates the topic of its state."""
+    wait_until(lambda: client.call(10, 2, {"key": key, "key_type": kind}).error_code == 0, f"a coordinator of {key}")

@@ -27,7 +27,7 @@ def filter_of(message: Any, version: int) -> AclFilter:
 
 
 def why_no_filter(wanted: AclFilter) -> str | None:
-    """Return why a filter is refused, None if it is good."""
+    """Return why a filter is invalid, None if it is valid."""
     if not _ANY <= wanted.resource_type <= 7 or not _ANY <= wanted.pattern_type <= 4:
         return f"the filter has an unknown resource type {wanted.resource_type} or pattern type {wanted.pattern_type}"
     if not _ANY <= wanted.operation <= 15 or not _ANY <= wanted.permission_type <= 3:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from streamactors.broker.controller.command import AlterConfigs, Outcome, ResourceChange
+from streamactors.broker.config.node_settings import NodeSettings
+from streamactors.broker.controller.command import AlterConfigs, ConfigOperation, Outcome, ResourceChange
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from streamactors.broker.requests.api import LATER, Body, Later, PartlyRefused
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType
+
+CORDONED: Final = NodeSettings.cordoned_log_dirs.name
+_SET: Final = ConfigOperation.SET
+_APPEND: Final = ConfigOperation.APPEND
 
 
 def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
     """Submit the changes of the resources that the client may change, and answer for all resources."""
     resources = request.message.resources
     allowed = [_allowed(request, resource) for resource in resources]
-    wanted = [resource for resource, code in zip(resources, allowed, strict=True) if code == ErrorCode.NONE]
+    wanted = [resource for resource, outcome in zip(resources, allowed, strict=True) if not outcome.code]
 
     @request.answer_with
     def reply(outcomes: Sequence[Outcome]) -> Body:
         done = iter(outcomes)
-        results = [next(done) if code == ErrorCode.NONE else Outcome(code) for code in allowed]
+        results = [outcome if outcome.code else next(done) for outcome in allowed]
         return {"responses": [_response(r, *o) for r, o in zip(resources, results, strict=True)]}
 
     node = request.node
@@ -34,31 +39,46 @@ def alter(request: Request, change: Callable[[Any], ResourceChange]) -> Later:
 
 def refuse_other_brokers(request: Request) -> Body | PartlyRefused | None:
     """Return the refusals of a request that changes other brokers, None if all of it may be forwarded. A broker takes changes of its own settings only."""
-    own, resources = str(request.node.node_id), request.message.resources
-    own_too = [each.resource_type != BROKER_RESOURCE or each.resource_name in ("", own) for each in resources]
-    if all(own_too):
+    resources = request.message.resources
+    refused = [_refused_here(request, each) for each in resources]
+    if not any(refused):
         return None
 
     def answers(of_controller: Iterable[Any]) -> Body:
         done = iter(of_controller)
         return {
             "responses": [
-                _response(each, *_outcome_of(next(done)))
-                if taken
-                else _response(
-                    each,
-                    ErrorCode.INVALID_REQUEST,
-                    f"Unexpected broker id, expected {own}, but received {each.resource_name}",
-                )
-                for each, taken in zip(resources, own_too, strict=True)
+                _response(each, ErrorCode.INVALID_REQUEST, why) if why else _response(each, *_outcome_of(next(done)))
+                for each, why in zip(resources, refused, strict=True)
             ]
         }
 
-    if not any(own_too):
+    if all(refused):
         return answers(())
-    rest = [_as_asked(each) for each, taken in zip(resources, own_too, strict=True) if taken]
+    rest = [_as_asked(each) for each, why in zip(resources, refused, strict=True) if not why]
     body = {"resources": rest, "validate_only": request.message.validate_only}
     return PartlyRefused(body, lambda answer: answers(answer.responses))
+
+
+def _refused_here(request: Request, resource: Any) -> str | None:
+    """Return why this broker does not take the change of a resource, None if it does."""
+    own = str(request.node.node_id)
+    if resource.resource_type != BROKER_RESOURCE or not resource.resource_name:
+        return None
+    if resource.resource_name != own:
+        return f"Unexpected broker id, expected {own}, but received {resource.resource_name}"
+    return _why_not_cordoned(request, resource)
+
+
+def _why_not_cordoned(request: Request, resource: Any) -> str | None:
+    """Return why this broker cannot have the new cordoned.log.dirs. Only it knows its data folders."""
+    for config in resource.configs:
+        if config.name == CORDONED and config.value and getattr(config, "config_operation", _SET) in (_SET, _APPEND):
+            words = [each.strip() for each in config.value.split(",")]
+            why = request.node.logs.folders.why_not_cordoned(words)
+            if why is not None:
+                return f"requirement failed: {why}"
+    return None
 
 
 def _outcome_of(answer: Any) -> tuple[ErrorCode, str | None]:
@@ -81,11 +101,25 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"responses": [_response(resource, code, None) for resource in request.message.resources]}
 
 
-def _allowed(request: Request, resource: Any) -> ErrorCode:
+def _allowed(request: Request, resource: Any) -> Outcome:
+    """Return whether the client may change a resource, and this broker take the change."""
+    code = _right(request, resource)
+    own = resource.resource_type == BROKER_RESOURCE and resource.resource_name == str(request.node.node_id)
+    if code or not own or request.listener.for_controllers:
+        return Outcome(code)
+    why = _why_not_cordoned(request, resource)
+    return Outcome() if why is None else Outcome(ErrorCode.INVALID_REQUEST, why)
+
+
+def _right(request: Request, resource: Any) -> ErrorCode:
     if resource.resource_type == TOPIC_RESOURCE:
         if request.allowed(Operation.ALTER_CONFIGS, ResourceType.TOPIC, resource.resource_name):
             return ErrorCode.NONE
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if resource.resource_type == GROUP_RESOURCE:
+        if request.allowed(Operation.ALTER_CONFIGS, ResourceType.GROUP, resource.resource_name):
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     if request.allowed(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ErrorCode.NONE
     return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,7 +1,7 @@
 """Produce: appends one batch per partition, and answers as acks demands.
 
 Versions: 0-13 (0-2 for record batches only; 7 zstd KIP-110; 8 record errors KIP-467; 9 flexible; 10 current leader
-KIP-951; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID if there is one. acks 0:
+KIP-951; 12 adds partitions to the producer's transaction: transaction.version 2, KIP-890; 13 topic ids KIP-516).   Authorised: WRITE TOPIC each, WRITE TRANSACTIONAL_ID if there is one. acks 0:
 no answer; an error closes the connection, except the error of a later flush. acks 1: answered when the leader has
 appended the batch, and has flushed it if flush.messages demands a flush. acks -1: answered when the batch is below the
 high watermark. Errors:
@@ -9,22 +9,22 @@ UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (an intern
 __admin_client), NOT_LEADER_OR_FOLLOWER, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS,
 NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP,
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE, OUT_OF_ORDER_SEQUENCE_NUMBER,
-INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), KAFKA_STORAGE_ERROR. Differs from Apache
+INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE (TRANSACTION_ABORTABLE from 11), CONCURRENT_TRANSACTIONS and
+INVALID_PRODUCER_ID_MAPPING (from 12), KAFKA_STORAGE_ERROR. Differs from Apache
 Kafka: up to 64 requests of a connection are in progress at once, and are appended and answered in their order; messages of
-formats 0 and 1 are refused; a batch of an idempotent producer that follows one which was refused for a moment (too few replicas in sync, no leader)
+formats 0 and 1 are refused; a batch of an idempotent producer that follows one that was refused temporarily (too few replicas in sync, no leader)
 gets the same error until that one comes again, or for 10 s, instead of OUT_OF_ORDER_SEQUENCE_NUMBER; a new leader of several replicas answers
 NOT_LEADER_OR_FOLLOWER for 10 s where a batch of the producer is missing, because the former leader may have refused it."""
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import Final
 
 from streamactors.broker.apis.transaction_verification import (
     NOT_ASKED,
-    asked_elsewhere,
     check_transactional,
+    questions,
 )
 from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import (
@@ -57,9 +57,7 @@ from streamactors.broker.replication.pending_produce import PendingProduce, Unse
 from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
-from streamactors.broker.transaction.transaction_messages import Asked, Errors
-
-_log = logging.getLogger("streamactors.broker.produce")
+from streamactors.broker.transaction.transaction_messages import Errors, VerificationRequest
 
 _ALL: Final = -1
 _ADMIN_CLIENT: Final = "__admin_client"  # Apache Kafka's way for tools that repair internal topics
@@ -89,36 +87,44 @@ def handle(request: Request) -> ProduceResponse | Later:
     if transactional_id is not None or acks not in _ACKS:
         refusal = _refusal(request, message)
         if transactional_id is not None and refusal is None and acks:
-            asked = asked_elsewhere(request.node, transactional_id, topics)
+            asked = questions(request.node, transactional_id, topics, request.version)
             if asked:
-                return _verify_first(request, message, asked)
+                return _ask_first(request, message, asked)
     return _append(request, message, refusal, NOT_ASKED)
 
 
-def _verify_first(request: Request, message: ProduceRequest, asked: list[Asked]) -> Later:
-    """Ask the broker that coordinates the transaction, then append. The records are copied: the frame does not outlive this call.
+def _ask_first(request: Request, message: ProduceRequest, asked: list[VerificationRequest]) -> Later:
+    """Ask the coordinator of the transaction, then append. The records are copied: the frame does not outlive this call.
 
-    The next request of the connection waits. It may have the next batch of a partition that is not asked for, and would be appended first."""
+    The next request of the connection waits, because it may have the next batch of a partition that needs no verification, and would be appended
+    first. A partition that was to be added while the transaction before is still ending is asked for again for a short time: the producer gets
+    the answer to EndTxn before the markers are written."""
     topics = [
         (name, topic_id, [(index, records and memoryview(bytearray(records))) for index, records in wanted])
         for name, topic_id, wanted in message.topics
     ]
     request.message = kept = message._replace(topics=topics)
-
-    connection = request.connection
+    node, connection = request.node, request.connection
     connection.mute(Mute.HANDLER)
+    give_up_ms = node.clock.now_ms() + node.config.add_partitions_to_txn_retry_backoff_max_ms
+
+    def ask() -> None:
+        gather([partial(node.transactions.ask, each) for each in asked], answered)
 
     @request.answer_with
-    def verified(answers: list[Errors]) -> ProduceResponse | None:
+    def answered(answers: list[Errors]) -> ProduceResponse | None:
         errors = {where: error for each in answers for where, error in each.items()}
+        concurrent = asked[0].adds and ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+        if concurrent and node.clock.now_ms() < give_up_ms:
+            node.data_plane.call_later(node.config.add_partitions_to_txn_retry_backoff_ms, ask)
+            return None
         try:
             answer = _append(request, kept, None, errors)
         finally:
             connection.unmute(Mute.HANDLER)
         return None if isinstance(answer, Later) else answer
 
-    transactions = request.node.transactions
-    gather([partial(transactions.verify_elsewhere, each) for each in asked], verified)
+    ask()
     return LATER
 
 
@@ -212,22 +218,22 @@ def _append_topic(
 
 
 def _note_refused(node: Node, place: Place, records: memoryview | None, error: ErrorCode) -> None:
-    """Remember the batch of an idempotent producer that was refused for a moment."""
+    """Remember the batch of an idempotent producer that was refused temporarily."""
     if error in MOMENTARY and records is not None and (batch := batch_of(records)) is not None:
         node.refused_batches.note(place, batch, error, node.clock.now_ms())
 
 
 def _check_order(node: Node, place: Place, records: memoryview, partition: HostedPartition) -> None:
-    """Raise Refusal if an earlier batch of the producer, which was refused for a moment, must come first."""
+    """Raise Refusal if an earlier batch of the producer, that was refused temporarily, must come first."""
     batch = batch_of(records)
     if batch is None:
         return
     expected = partition.log.next_sequence(batch.producer_id, batch.epoch)
-    error = node.refused_batches.error_behind(place, batch, expected, node.clock.now_ms())
+    error = node.refused_batches.error_of_earlier(place, batch, expected, node.clock.now_ms())
     if error is not None:
         raise Refusal(
             error,
-            f"{partition}: sequence number {batch.first_sequence} of producer {batch.producer_id} comes behind a batch that was refused for a moment",
+            f"{partition}: sequence number {batch.first_sequence} of producer {batch.producer_id} follows a batch that was refused temporarily",
         )
 
 

@@ -88,7 +88,7 @@ def _wait(request: Request, context: Context, topics: list[WantedTopic], limits:
             return None
         now = topics
         if context.session is not None:
-            if not context.is_current:  # the session has gone on, or has ended, without this request
+            if not context.is_current:  # the session has continued, or has ended, without this request
                 return context.answer(FetchResponse([]))
             now = context.wanted()  # more partitions may have been touched
             _hold_back(request, now)
@@ -101,13 +101,13 @@ def _wait(request: Request, context: Context, topics: list[WantedTopic], limits:
 
 
 def _hold_back(request: Request, topics: list[WantedTopic]) -> None:
-    if request.message.replica_id >= 0 and request.node.replication is not None:
+    if request.message.replica_id >= 0:
         request.node.replication.throttles.hold_back(topics, request.message.replica_id)
 
 
 def _counted(request: Request, topics: list[WantedTopic], reading: Reading) -> None:
     """Count what goes to throttled followers."""
-    if request.message.replica_id >= 0 and request.node.replication is not None:
+    if request.message.replica_id >= 0:
         request.node.replication.throttles.count(topics, reading)
 
 

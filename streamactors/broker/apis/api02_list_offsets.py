@@ -7,7 +7,9 @@ partition named twice), UNSUPPORTED_VERSION (a special timestamp of a newer vers
 KAFKA_STORAGE_ERROR, OFFSET_NOT_AVAILABLE (KIP-207: a new leader that does not know the high watermark yet; LEADER_NOT_AVAILABLE before
 version 5). Differs from Apache Kafka: a leader without a lease
 is none (`replication.lease_state`); the largest timestamp is that of the records that the client can read, where Apache Kafka gives none,
-or a deleted record, if another record has a larger one."""
+or a deleted record, if another record has a larger one. A timestamp of -2**62 - n, which Apache Kafka refuses with UNSUPPORTED_VERSION, asks when
+the record at offset n was appended: the answer's offset is that time in ms since 1970, -1 if it is not known. It is known from a client's first
+question on."""
 
 from __future__ import annotations
 
@@ -31,6 +33,9 @@ _log = logging.getLogger("streamactors.broker.list_offsets")
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _EARLIEST_PENDING_UPLOAD: Final = -6
+ASKS_APPEND_TIME: Final = -(2**62)
+"""`kafka/client/offsets/append_times.py` asks."""
+_LAST_APPEND_TIME: Final = ASKS_APPEND_TIME - 2**61  # of an offset that no partition reaches
 _NOTHING: Final = ListedOffset(-1, -1, -1)
 _FIRST_VERSION: Final = {-3: 7, -4: 8, -5: 9, -6: 11}
 """The first version of each special timestamp that older versions lack."""
@@ -50,7 +55,10 @@ def handle(request: Request) -> Body | Later:
             answer["error_code"] = error
             if partition is not None and not error:
                 bound, unknown = _bound(request, partition)
-                if wanted.timestamp == _LATEST and unknown:
+                if _LAST_APPEND_TIME <= wanted.timestamp <= ASKS_APPEND_TIME:
+                    appended_ms = partition.appended_ms(ASKS_APPEND_TIME - wanted.timestamp)
+                    answer["offset"] = -1 if appended_ms is None else appended_ms
+                elif wanted.timestamp == _LATEST and unknown:
                     answer["error_code"] = unknown
                 elif wanted.timestamp in (_LATEST, _EARLIEST):
                     _fill(answer, partition.log.reader.list_offset(wanted.timestamp, bound))
@@ -78,7 +86,9 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedP
     if times > 1:
         return None, ErrorCode.INVALID_REQUEST
     first_version = _FIRST_VERSION.get(wanted.timestamp, 0)
-    if wanted.timestamp < _EARLIEST_PENDING_UPLOAD or request.version < first_version:
+    asks_append_time = _LAST_APPEND_TIME <= wanted.timestamp <= ASKS_APPEND_TIME
+    unknown = wanted.timestamp < _EARLIEST_PENDING_UPLOAD and not asks_append_time
+    if unknown or request.version < first_version:
         return None, ErrorCode.UNSUPPORTED_VERSION
     partition = request.node.partitions.get(name, wanted.partition_index)
     if partition is None:
@@ -89,7 +99,7 @@ def _find(request: Request, name: str, wanted: Any, times: int) -> tuple[HostedP
 
 
 def _bound(request: Request, partition: HostedPartition) -> tuple[int, ErrorCode]:
-    """Return the end of the partition for this client, and the error for an offset at or after this end (NONE: such an offset is no error)."""
+    """Return the end of the partition for this client, and the error for an offset at or after this end (NONE: such an offset is allowed)."""
     if request.message.replica_id >= 0:
         return partition.log_end_offset, ErrorCode.NONE  # a follower compares whole logs
     unknown = ErrorCode.NONE

@@ -4,7 +4,7 @@ Versions: 2-10 (2-4 a retention of the client, 6 leader epochs KIP-320, 7 group.
 flexible, 9 the epoch of a KIP-848 member in place of the generation, 10 topic ids).   Authorised: READ GROUP,
 READ each TOPIC.
 Errors: by partition: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE, ILLEGAL_GENERATION,
-UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, GROUP_ID_NOT_FOUND (v9+),
+UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, STALE_MEMBER_EPOCH (v9+), REBALANCE_IN_PROGRESS, GROUP_ID_NOT_FOUND (v9+),
 COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, INVALID_GROUP_ID.   Differs from Apache
 Kafka: nothing."""
 
@@ -42,6 +42,7 @@ def handle(request: Request) -> Body | Later:
             new_offsets(wanted),
             message.retention_time_ms,
             unknown_group=ErrorCode.GROUP_ID_NOT_FOUND if request.version >= 9 else ErrorCode.ILLEGAL_GENERATION,
+            version=request.version,
         ),
     )
     return LATER

@@ -3,7 +3,7 @@
 Versions: 1-10 (2 all partitions, 5 leader epochs KIP-320, 6 flexible, 7 require_stable KIP-447, 8 several groups
 KIP-709, 9 the KIP-848 member, 10 topic ids).   Authorised: DESCRIBE GROUP, DESCRIBE each TOPIC.
 Errors: GROUP_AUTHORIZATION_FAILED, INVALID_GROUP_ID, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; by partition:
-UNSTABLE_OFFSET_COMMIT, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID. An unknown group has offset -1 for every
+UNSTABLE_OFFSET_COMMIT, UNKNOWN_MEMBER_ID and STALE_MEMBER_EPOCH of a consumer group (v9+), TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID. An unknown group has offset -1 for every
 partition, without an error.
 Differs from Apache Kafka: nothing."""
 
@@ -23,6 +23,7 @@ from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
 
 _SEVERAL_GROUPS: Final = 8
+_MEMBERS: Final = 9
 _TOPIC_IDS: Final = 10
 
 
@@ -35,10 +36,14 @@ class AskedGroup(NamedTuple):
     partitions: list[tuple[str, int]] | None = None
     denied: Sequence[FetchedOffset] = ()
     unknown: Sequence[dict[str, Any]] = ()
+    member: tuple[str | None, int] = (None, -1)  # id and epoch, from version 9 on
 
 
 def handle(request: Request) -> Later:
-    asked = [_asked(request, *group) for group in _groups(request)]
+    members = _members(request)
+    asked = [
+        _asked(request, *group)._replace(member=member) for group, member in zip(_groups(request), members, strict=True)
+    ]
 
     @request.answer_with
     def reply(found: list[FetchedOffsets]) -> Body:
@@ -53,6 +58,13 @@ def _groups(request: Request) -> list[tuple[str, Sequence[Any] | None]]:
     if request.version >= _SEVERAL_GROUPS:
         return [(group.group_id, group.topics) for group in message.groups]
     return [(message.group_id, message.topics)]
+
+
+def _members(request: Request) -> list[tuple[str | None, int]]:
+    message = request.message
+    if request.version >= _MEMBERS:
+        return [(group.member_id, group.member_epoch) for group in message.groups]
+    return [(None, -1)] * len(_groups(request))
 
 
 def _asked(request: Request, group_id: str, topics: Sequence[Any] | None) -> AskedGroup:
@@ -86,7 +98,7 @@ def _fetch(request: Request, asked: AskedGroup, then: Callable[[FetchedOffsets],
     if asked.error is not ErrorCode.NONE:
         then(FetchedOffsets(asked.error))
         return
-    fetch = FetchOffsets(then, asked.group_id, asked.partitions, request.message.require_stable)
+    fetch = FetchOffsets(then, asked.group_id, asked.partitions, request.message.require_stable, *asked.member)
     request.node.groups.tell(asked.group_id, fetch)
 
 

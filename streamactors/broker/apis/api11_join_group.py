@@ -5,7 +5,8 @@ protocol type KIP-559, 8 a reason KIP-800, 9 skipped assignments KIP-814).   Aut
 Errors: MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, INCONSISTENT_GROUP_PROTOCOL,
 INVALID_SESSION_TIMEOUT, INVALID_GROUP_ID, GROUP_MAX_SIZE_REACHED, REBALANCE_IN_PROGRESS (the member sent another
 JoinGroup), COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.   Differs from Apache Kafka:
-nothing."""
+its log has a record of a new group, generation 0 without members, before the first member joins; here a group is
+first written when it has an assignment."""
 
 from __future__ import annotations
 

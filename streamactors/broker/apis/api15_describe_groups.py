@@ -1,7 +1,8 @@
-"""DescribeGroups: state, assignor and members of groups.
+"""DescribeGroups: state, assignor and members of classic groups.
 
 Versions: 0-6 (1 throttle_time_ms, 3 authorised operations KIP-430, 4 group.instance.id KIP-345, 5 flexible, 6
-GROUP_ID_NOT_FOUND with a message instead of a dead group KIP-1043).   Authorised: DESCRIBE each GROUP.
+GROUP_ID_NOT_FOUND with a message instead of a dead group KIP-1043, also for a group of
+another kind).   Authorised: DESCRIBE each GROUP.
 Errors: by group: GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND (v6+), COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
 COORDINATOR_NOT_AVAILABLE.   Differs from Apache Kafka: nothing."""
 
@@ -13,6 +14,7 @@ from typing import Any, Final
 from streamactors.broker.apis.authorised_operations import NOT_ASKED, on_group
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_group import Group, GroupState
+from streamactors.broker.group.group_kind import CoordinatedGroup
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, each
@@ -25,7 +27,7 @@ def handle(request: Request) -> Later:
     allowed = [name for name in asked if request.allowed(Operation.DESCRIBE, ResourceType.GROUP, name)]
 
     @request.answer_with
-    def reply(found: Sequence[tuple[ErrorCode, Group | None]]) -> Body:
+    def reply(found: Sequence[tuple[ErrorCode, CoordinatedGroup | None]]) -> Body:
         described = dict(zip(allowed, found, strict=True))
         return {"groups": [_describe(request, name, described.get(name)) for name in asked]}
 
@@ -33,16 +35,19 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-def _describe(request: Request, group_id: str, found: tuple[ErrorCode, Group | None] | None) -> dict[str, Any]:
+def _describe(
+    request: Request, group_id: str, found: tuple[ErrorCode, CoordinatedGroup | None] | None
+) -> dict[str, Any]:
     if found is None:
         return {"group_id": group_id, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
     error, group = found
     if error is not ErrorCode.NONE:
         return {"group_id": group_id, "error_code": error}
-    if group is None:
+    if not isinstance(group, Group):
         answer: dict[str, Any] = {"group_id": group_id, "group_state": GroupState.DEAD.value}
         if request.version >= _NAMES_MISSING:
-            answer |= {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": f"Group {group_id} not found."}
+            why = f"Group {group_id} {'not found' if group is None else 'is not a classic group'}."
+            answer |= {"error_code": ErrorCode.GROUP_ID_NOT_FOUND, "error_message": why}
             return answer
     else:
         answer = _of_group(group)

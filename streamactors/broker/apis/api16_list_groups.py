@@ -10,32 +10,30 @@ from collections.abc import Sequence
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic.classic_group import Group
+from streamactors.broker.group.group_kind import CoordinatedGroup
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, anyone
 
-CLASSIC: Final = "classic"
-
 
 def handle(request: Request) -> Later:
     message = request.message
-    states = {state.lower() for state in message.states_filter}
+    states = {state.lower().strip() for state in message.states_filter}
     types = {kind.lower() for kind in message.types_filter}
     all_groups = request.allowed(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     @request.answer_with
-    def reply(error: ErrorCode, groups: Sequence[Group]) -> Body:
+    def reply(error: ErrorCode, groups: Sequence[CoordinatedGroup]) -> Body:
         listed = [
             {
                 "group_id": group.group_id,
-                "protocol_type": group.protocol_type or "",
-                "group_state": group.state.value,
-                "group_type": CLASSIC,
+                "protocol_type": group.listed_protocol,
+                "group_state": group.state_name,
+                "group_type": group.group_type.value,
             }
             for group in sorted(groups, key=lambda group: group.group_id)
-            if (not states or group.state.value.lower() in states)
-            and (not types or CLASSIC in types)
+            if (not states or group.state_name.lower() in states)
+            and (not types or group.group_type.value in types)
             and (all_groups or request.allowed(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
         ]
         return {"error_code": error, "groups": listed}

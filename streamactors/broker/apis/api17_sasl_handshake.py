@@ -18,7 +18,7 @@ def handle(request: Request) -> Body | Later:
     connection = request.connection
     login = connection.login
     mechanism: str = request.message.mechanism
-    shown = repr(mechanism[:40]).strip("'")  # any text of the client, kept to one log line
+    shown = repr(mechanism[:40]).strip("'")  # any string of the client, kept to one log line
     if login is None:
         _report(
             request,
@@ -30,13 +30,13 @@ def handle(request: Request) -> Body | Later:
     if code == ErrorCode.NONE:
         return {"error_code": code, "mechanisms": login.enabled}
     request.answer_here({"error_code": code, "mechanisms": login.enabled})
-    _report(request, f"closed: no login by SASL {shown}; {request.listener.name} has {', '.join(login.enabled)}")
+    _report(request, f"closed: no login by SASL {shown}; {request.listener.name} offers {', '.join(login.enabled)}")
     connection.close_after_answers("")
     return LATER
 
 
 def _report(request: Request, what: str) -> None:
-    request.node.processor.foreigners.report(request.connection.host, request.connection.peer, what)
+    request.node.processor.non_kafka_clients.report(request.connection.host, request.connection.peer, what)
 
 
 API: Final = Api(key=17, versions=(0, 1), authorise=anyone, handle=handle, on_controllers=True, between_nodes=True)

@@ -1,10 +1,11 @@
 """CreateTopics: creates topics, each independently of the others.
 
-Versions: 2-7 (4 partition and replica counts of -1 stand for the broker's defaults, 5 flexible, answers counts and settings,
+Versions: 2-7 (4 partition and replica counts of -1 are the broker's defaults, 5 flexible, answers counts and settings,
 7 topic ids).   Authorised: CREATE CLUSTER, or CREATE of each TOPIC;
 counts and settings are answered to a principal with DESCRIBE_CONFIGS of the TOPIC.
 Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, THROTTLING_QUOTA_EXCEEDED (from version 6 on), POLICY_VIOLATION (more than 10,000 partitions), INVALID_REQUEST.
+INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, THROTTLING_QUOTA_EXCEEDED (from version 6 on), POLICY_VIOLATION (more than 10,000 partitions),
+INVALID_REQUEST.
 Differs from Apache Kafka: answered when the partitions accept records, regardless of the timeout."""
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _configs(request: Request, created: TopicCreated) -> list[dict[str, Any]]:
     return [
         {
             "name": entry.name,
-            "value": created.configs.get(entry.name, entry.value),  # the client's own text if it set one
+            "value": created.configs.get(entry.name, entry.value),  # the client's own value if it set one
             "read_only": entry.read_only,
             "config_source": entry.source,
         }

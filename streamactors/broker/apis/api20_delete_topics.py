@@ -19,7 +19,7 @@ from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import CLUSTER_NAME, Operation, ResourceType, each
 
-Asked = tuple[str | None, uuid.UUID | None]
+TopicNameOrId = tuple[str | None, uuid.UUID | None]
 
 
 def handle(request: Request) -> Later:
@@ -47,7 +47,7 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     }
 
 
-def _asked(request: Request) -> list[Asked]:
+def _asked(request: Request) -> list[TopicNameOrId]:
     if request.version < 6:
         return [(name, None) for name in request.message.topic_names]
     return [(topic.name, topic.topic_id) for topic in request.message.topics]

@@ -2,8 +2,7 @@
 
 Versions: 0-2 (2 flexible).   Authorised: DELETE of each TOPIC.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE (beyond the high watermark), POLICY_VIOLATION (a topic that is
-only compacted), INVALID_TOPIC_EXCEPTION (an internal topic), KAFKA_STORAGE_ERROR.   Differs from Apache Kafka: answered when the leader has deleted
-them; Apache Kafka waits for the followers, which delete them here with their next fetch."""
+only compacted), INVALID_TOPIC_EXCEPTION (an internal topic), KAFKA_STORAGE_ERROR.   Differs from Apache Kafka: answered when the leader has deleted them; here the followers delete them with their next fetch, while Apache Kafka waits for them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Versions: 2-4 (3 replica id; 4 flexible).   Authorised: CLUSTER_ACTION, or DESCRIBE of each TOPIC. Errors: UNKNOWN_TOPIC_OR_PARTITION,
 NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, TOPIC_AUTHORIZATION_FAILED. Differs from Apache
-Kafka: a leader without a lease is none (`replication.lease_state`)."""
+Kafka: a leader without a lease does not answer as leader (`replication.lease_state`)."""
 
 from __future__ import annotations
 

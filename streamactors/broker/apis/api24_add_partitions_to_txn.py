@@ -1,7 +1,7 @@
 """AddPartitionsToTxn: adds partitions to a producer's transaction, before the producer writes to them.
 
-Versions: 0-5 (2 PRODUCER_FENCED KIP-588, 3 flexible; 4 several transactions, and verify_only,
-KIP-890: for brokers; 5 TRANSACTION_ABORTABLE).   Authorised: to version 3 WRITE TRANSACTIONAL_ID and WRITE each
+Versions: 0-5 (2 PRODUCER_FENCED KIP-588, 3 flexible; 4 for brokers: several transactions, and verify_only; a broker that
+adds partitions does it for producers of transaction.version 2, KIP-890; 5 TRANSACTION_ABORTABLE).   Authorised: to version 3 WRITE TRANSACTIONAL_ID and WRITE each
 TOPIC, from 4 CLUSTER_ACTION.
 Errors: UNKNOWN_TOPIC_OR_PARTITION (all other partitions then have OPERATION_NOT_ATTEMPTED), INVALID_PRODUCER_ID_MAPPING,
 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before 2), CONCURRENT_TRANSACTIONS, INVALID_REQUEST, TRANSACTION_ABORTABLE
@@ -20,7 +20,7 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, cluster_action
-from streamactors.broker.transaction.transaction import TopicPartition
+from streamactors.broker.transaction.transaction import BUMPS_EPOCH, TopicPartition
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
     ErrorAnswer,
@@ -74,8 +74,12 @@ def _add(request: Request, asked: AskedTransaction, then: Callable[[ErrorAnswer 
     if any(refused.values()):
         then(VerifyAnswer(tuple((p, error or ErrorCode.OPERATION_NOT_ATTEMPTED) for p, error in refused.items())))
         return
-    request_type = VerifyPartitions if asked.verify_only else AddPartitions
-    event = request_type(then, asked.producer_id, asked.producer_epoch, frozenset(asked.partitions))
+    event: VerifyPartitions | AddPartitions
+    about = (then, asked.producer_id, asked.producer_epoch, frozenset(asked.partitions))
+    if asked.verify_only:
+        event = VerifyPartitions(*about)
+    else:
+        event = AddPartitions(*about, client_version=BUMPS_EPOCH if request.version >= _OF_BROKERS else 0)
     request.node.transactions.tell(asked.transactional_id, event)
 
 

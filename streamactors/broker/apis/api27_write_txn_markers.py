@@ -1,7 +1,7 @@
 """WriteTxnMarkers: a transaction coordinator commits or aborts on the partitions, or an administrator aborts a hanging
 transaction.
 
-Versions: 1-2 (2 the transaction's version).   Authorised: CLUSTER_ACTION or ALTER CLUSTER.
+Versions: 1-2 (2 the transaction's version: from 2 on the epoch of a marker must be newer than that of the open transaction).   Authorised: CLUSTER_ACTION or ALTER CLUSTER.
 Errors: by partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH,
 TRANSACTION_COORDINATOR_FENCED, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR.   Differs from Apache Kafka: nothing."""
 
@@ -15,14 +15,16 @@ from streamactors.broker.coordinator.coordinators import gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import Asking, alter_cluster, cluster_action
+from streamactors.broker.security.rights import alter_cluster, cluster_action
 from streamactors.broker.transaction.transaction import TopicPartition
 from streamactors.broker.transaction.transaction_events import SendMarkers
+
+_HAS_VERSION: Final = 2
 
 Place = tuple[int, TopicPartition]  # index of the marker in the request, and its partition
 
 
-def authorise(request: Asking) -> ErrorCode:
+def authorise(request: Request) -> ErrorCode:
     """Brokers have CLUSTER_ACTION; an administrator who aborts a hanging transaction has ALTER."""
     return alter_cluster(request) and cluster_action(request)
 
@@ -51,7 +53,8 @@ def _write(request: Request, marker: Any, where: TopicPartition, then: Callable[
     if topic is None or not 0 <= where.partition < len(topic.partitions):
         then(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return
-    send = SendMarkers(marker.producer_id, marker.producer_epoch, marker.transaction_result, frozenset())
+    version = marker.transaction_version if request.version >= _HAS_VERSION else 0
+    send = SendMarkers(marker.producer_id, marker.producer_epoch, marker.transaction_result, frozenset(), version)
     request.node.transactions.markers.write(where, send, marker.coordinator_epoch, then)
 
 

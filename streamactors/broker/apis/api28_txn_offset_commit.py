@@ -1,9 +1,9 @@
 """TxnOffsetCommit: commits a group's offsets in a producer's transaction; they are valid when the transaction commits.
 
-Versions: 0-4 (2 leader epochs KIP-320, 3 flexible and the member's generation KIP-447, 4 TRANSACTION_ABORTABLE; 5
-belongs to transaction.version 2, which is not offered).   Authorised: WRITE TRANSACTIONAL_ID, READ GROUP, READ
+Versions: 0-6 (2 leader epochs KIP-320, 3 flexible and the member's generation KIP-447, 4 TRANSACTION_ABORTABLE, 5 adds the group's
+offsets to the transaction: transaction.version 2, KIP-890; 6 topic ids).   Authorised: WRITE TRANSACTIONAL_ID, READ GROUP, READ
 each TOPIC.
-Errors: by partition: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
+Errors: by partition: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
 FENCED_INSTANCE_ID, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS,
 TRANSACTION_ABORTABLE (INVALID_TXN_STATE before 4), INVALID_GROUP_ID, INVALID_REQUEST, COORDINATOR_LOAD_IN_PROGRESS
 (COORDINATOR_NOT_AVAILABLE before 2), NOT_COORDINATOR.
@@ -25,6 +25,7 @@ from streamactors.broker.requests.request import Request
 
 _KNOWS_LOADING: Final = 2
 _KNOWS_ABORTABLE: Final = 4
+_ADDS: Final = 5
 
 
 def handle(request: Request) -> Body | Later:
@@ -45,6 +46,7 @@ def handle(request: Request) -> Body | Later:
         message.group_instance_id,
         message.generation_id,
         new_offsets(wanted),
+        version=request.version,
         producer_id=message.producer_id,
         producer_epoch=message.producer_epoch,
     )
@@ -55,7 +57,8 @@ def handle(request: Request) -> Body | Later:
         else:
             reply([error] * len(wanted))
 
-    check_offset_commit(request.node, message.transactional_id, commit, verified)
+    adds = request.version >= _ADDS
+    check_offset_commit(request.node, message.transactional_id, commit, verified, adds=adds)
     return LATER
 
 
@@ -73,4 +76,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return {"topics": one_error(request.message.topics, code)}
 
 
-API: Final = Api(key=28, versions=(0, 4), authorise=offsets_in_transaction, handle=handle, refuse=refuse, alone=True)
+API: Final = Api(key=28, versions=(0, 6), authorise=offsets_in_transaction, handle=handle, refuse=refuse, alone=True)

@@ -1,7 +1,7 @@
 """CreateAcls: adds access control entries, each independently of the others.
 
 Versions: 1-3 (2 flexible, 3 user resources).   Authorised: ALTER CLUSTER.
-Errors: SECURITY_DISABLED without an authoriser, INVALID_REQUEST for an entry that cannot be.   Differs from Apache Kafka: nothing."""
+Errors: SECURITY_DISABLED without an authoriser, INVALID_REQUEST for an invalid entry.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 

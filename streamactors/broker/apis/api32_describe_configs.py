@@ -1,10 +1,9 @@
-"""DescribeConfigs: the settings of topics and of this broker, with the source and the synonyms of each value.
+"""DescribeConfigs: the settings of topics, of groups, of client metrics and of this broker, with the source and the synonyms of each value.
 
 Versions: 1-4 (1 sources and synonyms, 3 types and documentation, 4 flexible).
-Authorised: DESCRIBE_CONFIGS of each TOPIC, DESCRIBE_CONFIGS CLUSTER for brokers.
+Authorised: DESCRIBE_CONFIGS of each TOPIC and GROUP, DESCRIBE_CONFIGS CLUSTER for brokers and client metrics.
 Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
-Differs from Apache Kafka: lists only the settings that this broker implements, by name; no loggers, groups or client
-metrics."""
+Differs from Apache Kafka: lists only the settings that this broker implements, by name; no loggers."""
 
 from __future__ import annotations
 
@@ -14,12 +13,19 @@ from typing import Any, Final
 from streamactors.broker.config.describe import (
     ConfigEntry,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_defaults,
+    describe_group,
     describe_topic,
 )
 from streamactors.broker.config.setting import SettingType
 from streamactors.broker.errors import BrokerError, ErrorCode, Refusal
-from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, TOPIC_RESOURCE
+from streamactors.broker.metadata.metadata_record import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from streamactors.broker.metadata.topic_name import check_topic_name
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
@@ -63,14 +69,24 @@ def _entries(request: Request, resource: Any) -> Iterator[ConfigEntry]:
         if name not in image.topics:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
         return describe_topic(node.config, image.topic_overrides(name))
-    if resource.resource_type != BROKER_RESOURCE:
+    if resource.resource_type == GROUP_RESOURCE:
+        if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, name):
+            raise Refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed.")
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(node.config, node.metadata.image.configs.get((GROUP_RESOURCE, name), {}))
+    if resource.resource_type not in (BROKER_RESOURCE, CLIENT_METRICS_RESOURCE):
         raise Refusal(
             ErrorCode.INVALID_REQUEST,
-            f"Resource type {resource.resource_type} cannot be described: only topics ({TOPIC_RESOURCE}) and brokers "
-            f"({BROKER_RESOURCE})",
+            f"Resource type {resource.resource_type} cannot be described: only topics ({TOPIC_RESOURCE}), brokers "
+            f"({BROKER_RESOURCE}), client metrics ({CLIENT_METRICS_RESOURCE}) and groups ({GROUP_RESOURCE})",
         )
     if not request.allowed(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+    if resource.resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(node.metadata.image.configs.get((CLIENT_METRICS_RESOURCE, name), {}))
     if not name:
         return describe_cluster_defaults(node.config)
     if not name.removeprefix("-").isdecimal():

@@ -1,6 +1,6 @@
-"""AlterConfigs: replaces all settings of topics and brokers; settings that are not named return to their defaults.
+"""AlterConfigs: replaces all settings of topics, groups, brokers and client metrics; settings that are not named return to their defaults.
 
-Versions: 0-2 (2 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
+Versions: 0-2 (2 flexible).   Authorised: ALTER_CONFIGS of each TOPIC and GROUP, ALTER_CONFIGS CLUSTER for brokers and client metrics.
 Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
 Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers."""
 

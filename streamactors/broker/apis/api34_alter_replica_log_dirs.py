@@ -3,8 +3,8 @@
 Versions: 1-2 (2 flexible).   Authorised: ALTER CLUSTER.
 Errors: LOG_DIR_NOT_FOUND (this broker has no such folder), UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE (the replica is not here
 yet; it will be created in the folder), KAFKA_STORAGE_ERROR (a folder has failed), INVALID_TOPIC_EXCEPTION (the name of the topic is too long
-for the folder of a copy).
-Differs from Apache Kafka: a move that a stop of the broker interrupts begins anew at the next start, and does not continue its copy."""
+for the folder of a copy), INVALID_REPLICA_ASSIGNMENT (the folder is cordoned).
+Differs from Apache Kafka: a move that is interrupted by a stop of the broker begins again at the next start, and does not continue its copy."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
         return ErrorCode.LOG_DIR_NOT_FOUND
     if folder.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if path in node.logs.folders.cordoned:
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     partition = node.partitions.get(topic, number)
     if partition is not None:
         if partition.lost:
@@ -51,7 +53,7 @@ def _code(request: Request, path: Path, topic: str, number: int) -> ErrorCode:
         if len(node.logs.folders.preferred) < MOST_PREFERENCES:
             node.logs.folders.preferred[topic, number] = path
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    node.logs.folders.preferred[topic, number] = path  # the tool asks before the broker hears of the new replica
+    node.logs.folders.preferred[topic, number] = path  # the tool asks before the broker learns of the new replica
     return ErrorCode.REPLICA_NOT_AVAILABLE
 
 

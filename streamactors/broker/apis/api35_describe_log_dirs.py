@@ -1,9 +1,9 @@
 """DescribeLogDirs: the data folders, their free space and the size of every partition in them.
 
-Versions: 1-4 (2 flexible, 3 error code, 4 total and usable bytes).   Authorised: DESCRIBE CLUSTER.
+Versions: 1-5 (2 flexible, 3 error code, 4 total and usable bytes, 5 cordoned folders KIP-1066).   Authorised: DESCRIBE CLUSTER.
 Errors: KAFKA_STORAGE_ERROR (a folder has failed, or is short of space or descriptors).   Differs from Apache Kafka: a folder that is full
-is described with its partitions, because they can be read. Folders that end in -stray are listed with the partitions, as topics of their names with one
-partition, if all topics are asked for."""
+is described with its partitions, because they can be read. Folders that end in -stray are listed with the partitions, as topics of their names
+with one partition, if all topics are asked for."""
 
 from __future__ import annotations
 
@@ -22,14 +22,19 @@ from streamactors.broker.security.rights import describe_cluster
 
 def handle(request: Request) -> Body:
     found = _partitions(request)
-    return {"results": [_folder(each, found.get(each.path, {})) for each in request.node.logs.folders.for_partitions]}
+    return {
+        "results": [
+            _folder(each, found.get(each.path, {}), each.path in request.node.logs.folders.cordoned)
+            for each in request.node.logs.folders.for_partitions
+        ]
+    }
 
 
 def refuse(request: Request, code: ErrorCode) -> Body:
     return {"error_code": code, "results": ()}
 
 
-def _folder(folder: DataFolder, topics: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _folder(folder: DataFolder, topics: Mapping[str, list[dict[str, Any]]], is_cordoned: bool) -> dict[str, Any]:
     path = folder.path
     broken = {"error_code": ErrorCode.KAFKA_STORAGE_ERROR, "log_dir": str(path), "topics": ()}
     if folder.failure is not None:
@@ -44,12 +49,13 @@ def _folder(folder: DataFolder, topics: Mapping[str, list[dict[str, Any]]]) -> d
         "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
         "total_bytes": space.f_blocks * space.f_frsize,
         "usable_bytes": space.f_bavail * space.f_frsize,
+        "is_cordoned": is_cordoned,
     }
 
 
 def _partitions(request: Request) -> dict[Path, dict[str, list[dict[str, Any]]]]:
     """Return the partitions that were asked for, by folder and topic."""
-    asked = request.message.topics  # None stands for all topics, an empty list for none
+    asked = request.message.topics  # None means all topics, an empty list none
     image = request.node.metadata.image
     if asked is None:
         wanted = {name: range(len(topic.partitions)) for name, topic in image.topics.items()}
@@ -86,4 +92,4 @@ def _entry(partition: int, size_bytes: int, lag: int | None = None) -> dict[str,
     }
 
 
-API: Final = Api(key=35, versions=(1, 4), authorise=describe_cluster, handle=handle, refuse=refuse)
+API: Final = Api(key=35, versions=(1, 5), authorise=describe_cluster, handle=handle, refuse=refuse)

@@ -3,7 +3,7 @@
 Versions: 1-3 (2 flexible, 3 a token for another owner KIP-373).   Authorised: for another owner CREATE_TOKENS on that USER.
 Errors: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (without a login or certificate, or after a login by a token),
 DELEGATION_TOKEN_AUTH_DISABLED (delegation.token.secret.key is not set), DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-INVALID_PRINCIPAL_TYPE (a renewer that is no User).   Differs from Apache Kafka: nothing."""
+INVALID_PRINCIPAL_TYPE (a renewer that is not a User).   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 

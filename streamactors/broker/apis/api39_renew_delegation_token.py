@@ -1,6 +1,6 @@
-"""RenewDelegationToken: lets a token live longer, at most until its end.
+"""RenewDelegationToken: extends the life of a token, at most until its end.
 
-Versions: 1-2 (2 flexible).   Authorised: the owner, who asked for the token, and its renewers.
+Versions: 1-2 (2 flexible).   Authorised: the token's owner, its requester, and its renewers.
 Errors: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH,
 DELEGATION_TOKEN_EXPIRED.   Differs from Apache Kafka: nothing."""
 

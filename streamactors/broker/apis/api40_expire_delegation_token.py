@@ -1,6 +1,6 @@
 """ExpireDelegationToken: lets a token end after a period; a negative period ends it at once.
 
-Versions: 1-2 (2 flexible).   Authorised: the owner, who asked for the token, and its renewers.
+Versions: 1-2 (2 flexible).   Authorised: the token's owner, its requester, and its renewers.
 Errors: those of RenewDelegationToken.   Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeleteGroups: deletes empty groups with their committed offsets.
 
-Versions: 0-2 (1 throttle_time_ms, 2 flexible).   Authorised: DELETE each GROUP.   Errors: by group:
+Versions: 0-3 (1 throttle_time_ms, 2 flexible, 3 a message by group KIP-1331).   Authorised: DELETE each GROUP.   Errors: by group:
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, GROUP_AUTHORIZATION_FAILED, COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR,
 COORDINATOR_NOT_AVAILABLE.
 Differs from Apache Kafka: nothing."""
@@ -37,4 +37,4 @@ def refuse(request: Request, code: ErrorCode) -> Body:
     return _body([(name, code) for name in request.message.groups_names])
 
 
-API: Final = Api(key=42, versions=(0, 2), authorise=each, handle=handle, refuse=refuse)
+API: Final = Api(key=42, versions=(0, 3), authorise=each, handle=handle, refuse=refuse)

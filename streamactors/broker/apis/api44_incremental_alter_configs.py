@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single settings of topics and brokers.
+"""IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single settings of topics, groups, brokers and client metrics.
 
-Versions: 0-1 (1 flexible).   Authorised: ALTER_CONFIGS of each TOPIC, ALTER_CONFIGS CLUSTER for brokers.
+Versions: 0-1 (1 flexible).   Authorised: ALTER_CONFIGS of each TOPIC and GROUP, ALTER_CONFIGS CLUSTER for brokers and client metrics.
 Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
 Differs from Apache Kafka: settings of features that this broker does not have are refused; no loggers."""
 

@@ -1,7 +1,7 @@
 """DescribeClientQuotas: the quotas of users, client ids and addresses that match a filter.
 
 Versions: 0-1 (1 flexible).   Authorised: DESCRIBE_CONFIGS CLUSTER.
-Errors: INVALID_REQUEST for a filter that cannot be, UNSUPPORTED_VERSION for an unknown type of entity.
+Errors: INVALID_REQUEST for an invalid filter, UNSUPPORTED_VERSION for an unknown type of entity.
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""UnregisterBroker: the cluster forgets a broker that is gone for good (KIP-631).
+"""UnregisterBroker: the cluster forgets a broker that will not return (KIP-631).
 
 Versions: 0.   Authorised: ALTER CLUSTER.   Errors: BROKER_ID_NOT_REGISTERED, INVALID_REQUEST (the broker of the controller).
 Differs from Apache Kafka: the controller's own broker cannot be unregistered. A broker that still runs registers again in both."""

@@ -1,24 +1,28 @@
 """ListTransactions: the transactional ids that this broker coordinates.
 
-Versions: 0-1 (1 by duration KIP-994).   Authorised: DESCRIBE each TRANSACTIONAL_ID (others are left out).
-Errors: COORDINATOR_LOAD_IN_PROGRESS.
-Differs from Apache Kafka: version 2, which filters by a regular expression, is not offered: an expression from a
-request could block Python's matcher without end."""
+Versions: 0-2 (1 by duration KIP-994, 2 by an RE2 pattern of the whole id KIP-1152).   Authorised: DESCRIBE each TRANSACTIONAL_ID (others are left out).
+Errors: COORDINATOR_LOAD_IN_PROGRESS, INVALID_REGULAR_EXPRESSION.
+Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from streamactors.broker.errors import ErrorCode
+from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.re2_patterns import whole_match
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import Operation, ResourceType, anyone
 from streamactors.broker.transaction.transaction import Transaction, TransactionState
 
 
-def handle(request: Request) -> Later:
+def handle(request: Request) -> Body | Later:
     message = request.message
+    try:
+        fits = whole_match(message.transactional_id_pattern) if message.transactional_id_pattern else None
+    except Refusal as refusal:
+        return {"error_code": refusal.code}
     wanted = {name: TransactionState.of_label(name) for name in message.state_filters}
     producer_ids = set(message.producer_id_filters)
     now_ms = request.node.clock.wall_ms()
@@ -31,6 +35,8 @@ def handle(request: Request) -> Later:
         if wanted and txn.state not in wanted.values():
             return False
         if message.duration_filter >= 0 and now_ms - txn.started_at_ms <= message.duration_filter:
+            return False
+        if fits is not None and not fits(txn.transactional_id):
             return False
         return request.allowed(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, txn.transactional_id)
 
@@ -54,4 +60,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=66, versions=(0, 1), authorise=anyone, handle=handle)
+API: Final = Api(key=66, versions=(0, 2), authorise=anyone, handle=handle)

@@ -1,34 +1,28 @@
-"""StreamsGroupTopologyDescriptionUpdate: a streams application describes its topology.
+"""StreamsGroupTopologyDescriptionUpdate: a streams application describes its topology, for a plug-in of the broker to keep.
 
-Versions: 0.   Authorised: anyone.   Errors: UNSUPPORTED_VERSION, always: this broker does not have streams.version 1, the streams groups of KIP-1071.
-Differs from Apache Kafka: nothing."""
+Versions: 0.   Authorised: READ GROUP.
+Errors: GROUP_AUTHORIZATION_FAILED; UNSUPPORTED_VERSION for all others, because there is no such plug-in, or streams.version is 0.
+Differs from Apache Kafka: nothing; its default has no plug-in either."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from streamactors.broker.apis.feature_off import OFF
-from streamactors.broker.network.output import Part
-from streamactors.broker.protocol.header import response_frame
+from streamactors.broker.apis.feature_off import OFF, OFF_MESSAGE, streams_enabled
+from streamactors.broker.errors import ErrorCode
 from streamactors.broker.requests.api import Api, Body
 from streamactors.broker.requests.request import Request
-from streamactors.broker.security.rights import anyone
+from streamactors.broker.security.rights import Operation, ResourceType, each
 
-_ANSWER: Final = b"\x00\x00\x00\x00" + OFF.to_bytes(2, "big") + b"\x00\x00"
-"""No throttling, the error, no message, no tagged fields. The schemas that this broker uses do not have the message."""
-
-
-def _decode(_frame: memoryview, _position: int, _version: int) -> Any:
-    """The content does not matter, and the library with the schemas does not have it."""
-    return None
+_NO_PLUGIN: Final = "The broker has no streams group topology description plugin configured."
 
 
-def handle(_: Request) -> Body:
-    return {}
+def handle(request: Request) -> Body:
+    if not streams_enabled(request):
+        return {"error_code": OFF, "error_message": OFF_MESSAGE}
+    if not request.allowed(Operation.READ, ResourceType.GROUP, request.message.group_id):
+        return {"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    return {"error_code": OFF, "error_message": _NO_PLUGIN}
 
 
-def _encode(_: Body, version: int, correlation_id: int) -> list[Part]:
-    return [response_frame(93, version, correlation_id, _ANSWER)]
-
-
-API: Final = Api(key=93, versions=(0, 0), authorise=anyone, handle=handle, decode=_decode, encode=_encode)
+API: Final = Api(key=93, versions=(0, 0), authorise=each, handle=handle)

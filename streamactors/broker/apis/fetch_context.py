@@ -20,7 +20,7 @@ from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import AllowAll, Operation, ResourceType, cluster_action
 
 SWEEP_MS: Final = 500.0
-"""How often all partitions of a session are looked at for a log start that has moved, a disk that has failed, or a lease that has lapsed."""
+"""How often all partitions of a session are checked for a log start that has moved, a disk that has failed, or a lease that has lapsed."""
 
 
 class WholeFetch:
@@ -48,7 +48,7 @@ class WholeFetch:
         return topics
 
     def settle(self, topics: Iterable[WantedTopic], reading: Reading, limits: ReadLimits) -> None:
-        """Note that the answer has these reads; there is no session to update."""
+        """Note that the answer has these reads. Without a session there is nothing to update."""
 
     def answer(self, response: FetchResponse[LogSlice]) -> FetchResponse[LogSlice]:
         """Return the answer to send."""
@@ -81,7 +81,7 @@ class SessionFetch:
         return self.session.epoch == self._epoch and bool(self.session.entries)
 
     def wanted(self) -> list[WantedTopic]:
-        """Return what to read: the partitions that were touched since they had nothing more to say."""
+        """Return what to read: the partitions that were touched since their last answer without news."""
         session, request = self.session, self._request
         self._sweep()
         readers = _Readers(request)
@@ -120,7 +120,7 @@ class SessionFetch:
                         session.touch(cached)
 
     def settle(self, topics: Iterable[WantedTopic], reading: Reading, limits: ReadLimits) -> None:
-        """The answer has these reads. The next answer leaves out each partition that has no news."""
+        """Note that the answer has these reads. The next answer leaves out each partition without news."""
         self.session.take()
         for topic, answers in zip(topics, reading.response.topics, strict=True):
             for wanted, answer in zip(topic.partitions, answers.partitions, strict=True):
@@ -130,7 +130,7 @@ class SessionFetch:
                         self.session.served(wanted.cached)
 
     def answer(self, response: FetchResponse[LogSlice]) -> FetchResponse[LogSlice]:
-        """Return the answer to send: what the client does not know."""
+        """Return the answer to send: what has changed for the client."""
         session = self.session
         if not self.is_current:  # the client has sent its next request without waiting for this answer
             release_all(response)
@@ -150,7 +150,7 @@ class SessionFetch:
 
 
 def context_of(request: Request) -> WholeFetch | SessionFetch | ErrorCode:
-    """Return what a request is about, or the error of its session."""
+    """Return the context of a request, or the error of its session."""
     node = request.node
     session = node.fetch_sessions.enter(request.message, request.version, node.clock.now_ms())
     if isinstance(session, FetchSession):
@@ -200,7 +200,7 @@ def _resolved(session: FetchSession, cached: Cached, partition: HostedPartition 
 
 
 def _is_quiet(wanted: Wanted, answer: Any, limits: ReadLimits) -> bool:
-    """Whether a partition has nothing to say until it is touched."""
+    """Whether a partition has no news until it is touched."""
     partition = wanted.partition
     if partition is None or answer.error_code or answer.diverging is not None or answer.preferred_replica != STAY:
         return False
@@ -213,7 +213,7 @@ def _is_quiet(wanted: Wanted, answer: Any, limits: ReadLimits) -> bool:
 
 
 def _rights(request: Request, session: FetchSession) -> Any:
-    """Return what the answer to a session depends on beside its partitions: what the client of this request may read."""
+    """Return which partitions the client of this request may read. The answer to a session depends on it."""
     if isinstance(request.node.authoriser, AllowAll):
         return None
     if request.message.replica_id >= 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.record_schema import too_long
-from streamactors.broker.security.rights import Asking, Authorise, Operation, ResourceType
+from streamactors.broker.security.rights import Authorise, Operation, ResourceType
 
 if TYPE_CHECKING:
     from streamactors.broker.requests.request import Request
@@ -22,7 +22,7 @@ def group_id_error(group_id: str) -> ErrorCode:
 def with_group_id(authorise: Authorise) -> Authorise:
     """Return a check of the right to a group and of its id."""
 
-    def check(request: Asking) -> ErrorCode:
+    def check(request: Request) -> ErrorCode:
         return authorise(request) or group_id_error(request.message.group_id)
 
     return check

@@ -15,7 +15,7 @@ from streamactors.broker.security.rights import ANONYMOUS
 def why_not(request: Request) -> ErrorCode:
     """Return why a client may not ask about tokens at all; NONE if it may.
 
-    A token must not make tokens, and a connection needs a principal of its own: a login, or a certificate. The broker that has the connection
+    A token must not make tokens, and a connection needs its own principal, from a login or a certificate. The broker that has the connection
     checks this, also for a request that it forwards."""
     connection = request.connection
     by_token = connection.login is not None and connection.login.by_token

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.broker.apis.group_requests import group_id_error
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.record_schema import too_long
-from streamactors.broker.security.rights import Asking, Authorise, read_group, write_transactional_id
+from streamactors.broker.security.rights import Authorise, read_group, write_transactional_id
 from streamactors.broker.transaction.transaction import TopicPartition
+
+if TYPE_CHECKING:
+    from streamactors.broker.requests.request import Request
 
 
 def transactional_id_error(transactional_id: str) -> ErrorCode:
@@ -20,13 +23,13 @@ def transactional_id_error(transactional_id: str) -> ErrorCode:
 def with_transactional_id(authorise: Authorise) -> Authorise:
     """Return a check of the right to a transactional id and of the id."""
 
-    def check(request: Asking) -> ErrorCode:
+    def check(request: Request) -> ErrorCode:
         return authorise(request) or transactional_id_error(request.message.transactional_id)
 
     return check
 
 
-def offsets_in_transaction(request: Asking) -> ErrorCode:
+def offsets_in_transaction(request: Request) -> ErrorCode:
     """Require WRITE on the transactional id, READ on the group, and two ids that can be stored."""
     error = with_transactional_id(write_transactional_id)(request) or read_group(request)
     return error or group_id_error(request.message.group_id)

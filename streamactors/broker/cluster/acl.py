@@ -56,7 +56,7 @@ class Acl:
             value = getattr(self, name)
             if not isinstance(value, str) or not value:
                 raise BrokerStartError(
-                    f"Acl: {name} is {value!r}; it is a text, as in Acl('ann', 'READ', 'TOPIC', 'orders')"
+                    f"Acl: {name} is {value!r}; it is a string, as in Acl('ann', 'READ', 'TOPIC', 'orders')"
                 )
         for name, words in _WORDS.items():
             value = getattr(self, name)

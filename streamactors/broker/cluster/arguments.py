@@ -24,7 +24,7 @@ def check_arguments(given: Mapping[str, Any]) -> None:
         _require("users", given, isinstance(users, Mapping), form)
         for user, password in users.items():
             if not isinstance(user, str) or not isinstance(password, str):
-                raise BrokerStartError(f"Cluster: users: the name and the password of {user!r} must be texts")
+                raise BrokerStartError(f"Cluster: users: the name and the password of {user!r} must be strings")
     acls = given["acls"]
     if acls is not None:
         right = isinstance(acls, (*_SEQUENCES, set, frozenset)) and all(isinstance(each, Acl) for each in acls)
@@ -34,7 +34,7 @@ def check_arguments(given: Mapping[str, Any]) -> None:
         texts = isinstance(value, str) or (
             isinstance(value, _SEQUENCES) and all(isinstance(each, str) for each in value)
         )
-        _require(name, given, texts, 'it is "host:port", or a list of such texts')
+        _require(name, given, texts, 'it is "host:port", or a list of such strings')
     config = given["config"]
     if config is not None:
         right = isinstance(config, Mapping) and all(isinstance(name, str) for name in config)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from streamactors.broker.cluster.arguments import check_arguments, check_port
 from streamactors.broker.cluster.control import ClusterControl, one_broker_only
@@ -19,10 +20,10 @@ from streamactors.broker.errors import BrokerStartError, ErrorCode, Refusal
 
 if TYPE_CHECKING:
     from streamactors.broker.cluster.acl import Acl
-    from streamactors.broker.cluster.doors import Doors
+    from streamactors.broker.cluster.cluster_credentials import ClusterCredentials
     from streamactors.broker.cluster.several import SeveralBrokers
     from streamactors.broker.config.broker_config import Plain
-    from streamactors.broker.security.client_login import Door
+    from streamactors.broker.security.client_login import ListenerCredentials
     from streamactors.clock import Clock
 
 # settings for tests and demos, not for a long-lived broker
@@ -37,7 +38,6 @@ _ANY_TIME: Final[Mapping[str, Plain]] = {
     "log.message.timestamp.after.max.ms": 2**63 - 1,
     "connections.max.idle.ms": 2**63 - 1,
 }
-_ANY_PORT: Final = "127.0.0.1:0"
 MOST_BROKERS: Final = 9
 
 
@@ -54,6 +54,7 @@ class Running(Protocol):
     @property
     def pid(self) -> int: ...
 
+    def internals(self) -> Any: ...
     def close(self) -> None: ...
 
 
@@ -70,12 +71,17 @@ class Cluster(ClusterControl):
     `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
-    stands for a free port. `clock` may be the `VirtualClock` of an actor system, for tests: the broker in this process uses it.
+    is a free port. `dashboard=True`, or a port, serves a live page of the cluster and of this process; `print(cluster.dashboard.url)` and open it.
+    With `allow_changes=True` dead letters may be sent again from that page.
+    Without `listen` the broker listens at `Cluster.default_listen`. `clock` may be the `VirtualClock` of an actor system, for tests: the broker in this process uses it.
     Timeouts of clients, such as sessions, stay in real time. Raises InvalidSetting or BrokerStartError if the broker cannot start.
 
         with Cluster() as cluster:
             producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
     """
+
+    default_listen: ClassVar[str] = "127.0.0.1:0"
+    """Where one broker without `listen` listens. Set it to give each of several test processes an address of its own."""
 
     def __init__(
         self,
@@ -84,7 +90,7 @@ class Cluster(ClusterControl):
         controllers: int | None = None,
         process: bool = False,
         data: str | Path | None = None,
-        listen: str | Sequence[str] = _ANY_PORT,
+        listen: str | Sequence[str] | None = None,
         advertise: str | Sequence[str] = (),
         config: Mapping[str, Plain] | None = None,
         pipelining: bool = True,
@@ -94,12 +100,15 @@ class Cluster(ClusterControl):
         acls: Iterable[Acl] | None = None,
         clock: Clock | None = None,
         port: int | None = None,
+        dashboard: bool | int = False,
+        allow_changes: bool = False,
     ) -> None:
         if isinstance(acls, Iterable) and not isinstance(acls, str):
             acls = tuple(acls)
+        listens = self.default_listen if listen is None else listen
         check_arguments(
             {"process": process, "tls": tls, "pipelining": pipelining, "users": users, "acls": acls}
-            | {"listen": listen, "advertise": advertise, "config": config, "data": data}
+            | {"listen": listens, "advertise": advertise, "config": config, "data": data}
         )
         if not isinstance(brokers, int) or not 1 <= brokers <= MOST_BROKERS:
             raise BrokerStartError(f"Cluster(brokers={brokers}): a Cluster has 1 to {MOST_BROKERS} brokers")
@@ -111,7 +120,7 @@ class Cluster(ClusterControl):
         check_port(port, brokers)
         self._port = port
         if brokers > 1:
-            alone = {"listen": listen != _ANY_PORT, "advertise": advertise != ()}
+            alone = {"listen": listen is not None, "advertise": advertise != ()}
             for name, wanted in {**alone, "metrics_port": metrics_port is not None}.items():
                 if wanted:
                     raise BrokerStartError(
@@ -126,10 +135,14 @@ class Cluster(ClusterControl):
         if acls is not None and not users:
             raise BrokerStartError("Cluster(acls=…) needs users: without logins every client is User:ANONYMOUS")
         self._in_own_process = process
-        self._doors = None if not users and not tls else _doors(users or {}, tls, acls)
+        listens = [listens] if isinstance(listens, str) else list(listens)
+        advertises = [advertise] if isinstance(advertise, str) else list(advertise)
+        self._credentials = (
+            None if not users and not tls else _credentials_of(users or {}, tls, acls, (*listens, *advertises))
+        )
         self._arguments: dict[str, Any] = {
-            "listen": [listen] if isinstance(listen, str) else list(listen),
-            "advertise": [advertise] if isinstance(advertise, str) else list(advertise),
+            "listen": listens,
+            "advertise": advertises,
             "data": None if data is None else str(data),
             "settings": {
                 **PROFILE,
@@ -140,15 +153,22 @@ class Cluster(ClusterControl):
             "metrics": None,
         }
         if metrics_port is not None:
-            from streamactors.broker.http.door import HttpDoor
+            from streamactors.broker.http.endpoint_address import MetricsEndpoint
 
-            self._arguments["metrics"] = HttpDoor.of(str(metrics_port))
-        if self._doors is not None:
-            self._arguments["listen"] = self._doors.listen(self._arguments["listen"])
-            made = self._doors.settings() if brokers == 1 else self._doors.between_nodes()
-            self._arguments["settings"] = self._doors.with_given({**PROFILE, **made}, self._arguments["settings"])
-            self._arguments["add_scram"] = self._doors.add_scram()
-            self._arguments["acls"] = self._doors.acls or []
+            self._arguments["metrics"] = MetricsEndpoint.of(str(metrics_port))
+        if self._credentials is not None:
+            self._arguments["listen"] = self._credentials.listen(self._arguments["listen"])
+            made = self._credentials.settings() if brokers == 1 else self._credentials.between_nodes()
+            self._arguments["settings"] = self._credentials.with_given({**PROFILE, **made}, self._arguments["settings"])
+            self._arguments["add_scram"] = self._credentials.add_scram()
+            self._arguments["acls"] = self._credentials.acls or []
+        if not isinstance(dashboard, int) or dashboard < 0:
+            raise BrokerStartError(f"Cluster(dashboard={dashboard!r}): give True, False or a port")
+        if allow_changes and dashboard is False:
+            raise BrokerStartError("Cluster(allow_changes=True) is about the live page: give dashboard=True, too")
+        self._allow_changes = allow_changes
+        self._dashboard_port = None if dashboard is False else 0 if dashboard is True else dashboard
+        self._dashboard: Any = None
         self._running: Running | None = None
         self._finalizer: weakref.finalize[[int, Running], Cluster] | None = None
 
@@ -157,13 +177,13 @@ class Cluster(ClusterControl):
         if node is not None:
             self._several().start(node)
         elif self._running is None:
-            if self._doors is not None:
-                self._doors.check_open()
+            if self._credentials is not None:
+                self._credentials.check_open()
             if self._brokers > 1:
                 from streamactors.broker.cluster.several import SeveralBrokers
 
                 self._running = SeveralBrokers(
-                    self._brokers, self._arguments, self._controllers, self._doors, self._port
+                    self._brokers, self._arguments, self._controllers, self._credentials, self._port
                 )
             elif self._in_own_process:
                 from streamactors.broker.launch.child_process import ChildBroker
@@ -175,15 +195,36 @@ class Cluster(ClusterControl):
                 self._running = EmbeddedBroker(self._arguments, self._clock)
             # closes the broker at the latest when this process ends
             self._finalizer = weakref.finalize(self, _close_in, os.getpid(), self._running)
+            if self._dashboard_port is not None:
+                self._serve_dashboard(self._dashboard_port)
         return self
+
+    def _serve_dashboard(self, port: int) -> None:
+        serving = import_module("streamactors.dashboard.serving")  # the top layer, which nobody else loads
+        try:
+            self._dashboard = serving.serve(
+                None, port=port, name="cluster", broker=self, allow_changes=self._allow_changes
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def dashboard(self) -> Any:
+        """The Dashboard of the cluster and of all graphs of this process, with its `url`; None without `dashboard=True`."""
+        return self._dashboard
 
     def close(self) -> None:
         """Stop the broker and remove its temporary folder. Further calls do nothing, nor do calls in a forked process."""
         self._running = None
-        if self._finalizer is not None:
-            self._finalizer()
-        if self._doors is not None:
-            self._doors.close()
+        if self._dashboard is not None:
+            self._dashboard.close()
+        try:
+            if self._finalizer is not None:
+                self._finalizer()
+        finally:
+            if self._credentials is not None:
+                self._credentials.close()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -200,6 +241,12 @@ class Cluster(ClusterControl):
         """The folder of the logs."""
         return self._started().data_folder
 
+    def internals(self) -> list[dict[str, Any]]:
+        """Return what each broker that answers knows of itself: connections, purgatories, times of requests and of the disk, data folders. For a page about
+        the cluster: the first call switches the measuring on, ten seconds without a call switch it off."""
+        found = self._started().internals()
+        return [each for each in (found if isinstance(found, list) else [found]) if each is not None]
+
     @property
     def pid(self) -> int:
         """The id of the broker's process."""
@@ -207,9 +254,9 @@ class Cluster(ClusterControl):
 
     @property
     def metrics_token(self) -> str | None:
-        """The token that `/metrics` and `/ready` ask for, as `Authorization: Bearer TOKEN`; None without `metrics_port`."""
-        door = self._arguments["metrics"]
-        return None if door is None else str(door[2])
+        """The token that `/metrics` asks for, as `Authorization: Bearer TOKEN`; None without `metrics_port`."""
+        endpoint = self._arguments["metrics"]
+        return None if endpoint is None else str(endpoint[2])
 
     def create_topic(
         self,
@@ -219,9 +266,9 @@ class Cluster(ClusterControl):
         *,
         replication_factor: int | None = None,
     ) -> None:
-        """Create a topic and wait until it accepts records. It has the default number of replicas of the cluster unless told otherwise.
+        """Create a topic and wait until it accepts records. It has the default number of replicas of the cluster unless `replication_factor` is given.
 
-        Raises BrokerError with Kafka's error text."""
+        Raises BrokerError with Kafka's error message."""
         from streamactors.broker.wire_request import create_topic
 
         running = self._started()
@@ -229,7 +276,7 @@ class Cluster(ClusterControl):
         several = self._several() if self._brokers > 1 else None
         is_new = several is not None and not several.has_topic(name)
         try:
-            create_topic(running.local_address, name, partitions, config or {}, self._door(), replicas)
+            create_topic(running.local_address, name, partitions, config or {}, self._owner_credentials(), replicas)
         except Refusal as refusal:
             # The controller changed before it answered. The broker asked the next one, and that one has the topic.
             if not is_new or refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -241,17 +288,26 @@ class Cluster(ClusterControl):
         """Delete a topic if it exists."""
         from streamactors.broker.wire_request import delete_topic
 
-        delete_topic(self._started().local_address, name, self._door())
+        delete_topic(self._started().local_address, name, self._owner_credentials())
 
     def client_properties(self, user: str | None = None, *, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
         """Return librdkafka's properties of a client of this cluster: address, protocol, authority, and the user's login.
 
         `mechanism` is SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. Raises BrokerStartError for a user that the cluster does not have."""
         address = {"bootstrap.servers": self.bootstrap_servers}
-        return address if self._doors is None else {**address, **self._doors.client_properties(user, mechanism)}
+        return (
+            address
+            if self._credentials is None
+            else {**address, **self._credentials.client_properties(user, mechanism)}
+        )
 
-    def _door(self) -> Door | None:
-        return None if self._doors is None else self._doors.owner()
+    @property
+    def owner_properties(self) -> dict[str, str]:
+        """librdkafka's properties of a client that may see everything: of the first user, or without a login where the cluster has no users."""
+        return self.client_properties(None if self._credentials is None else next(iter(self._credentials.users), None))
+
+    def _owner_credentials(self) -> ListenerCredentials | None:
+        return None if self._credentials is None else self._credentials.owner()
 
     def _several(self) -> SeveralBrokers:
         from streamactors.broker.cluster.several import SeveralBrokers
@@ -299,7 +355,9 @@ def _close_in(pid: int, running: Running) -> None:
         running.close()
 
 
-def _doors(users: Mapping[str, str], tls: bool, acls: Iterable[Acl] | None) -> Doors:
-    from streamactors.broker.cluster.doors import Doors
+def _credentials_of(
+    users: Mapping[str, str], tls: bool, acls: Iterable[Acl] | None, addresses: Iterable[str]
+) -> ClusterCredentials:
+    from streamactors.broker.cluster.cluster_credentials import ClusterCredentials
 
-    return Doors(users, tls, acls)
+    return ClusterCredentials(users, tls, acls, addresses)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import BrokerStartError
-from streamactors.clock import Timeout, timeout_s
+from streamactors.durations import Duration, duration_s
 
 if TYPE_CHECKING:
     from streamactors.broker.cluster.several import SeveralBrokers
@@ -23,7 +23,7 @@ class ClusterControl:
         self._several().node(node).kill()
 
     def stop(self, node: int) -> None:
-        """Have a node leave in order: its leaderships move to other nodes first."""
+        """Have a node leave cleanly: its leaderships move to other nodes first."""
         self._several().node(node).stop()
 
     def pause(self, node: int) -> None:
@@ -66,11 +66,11 @@ class ClusterControl:
         return self._several().controller()
 
     def await_isr(
-        self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: Timeout = 10.0
+        self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: Duration = 10.0
     ) -> None:
-        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` (seconds, a text or a timedelta). Raises TimeoutError
+        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` (seconds, a string or a timedelta). Raises TimeoutError
         with what was seen."""
-        self._several().await_isr(topic, partition, isr, timeout_s(timeout))
+        self._several().await_isr(topic, partition, isr, duration_s(timeout, "timeout"))
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
         """Check that acknowledged records, as (topic, value) with distinct values, are there exactly once. Return their number.

@@ -23,7 +23,7 @@ _log = logging.getLogger("streamactors.broker")
 RESTART_S: Final = (0.5, 30.0)
 """How long to wait before a process is started again: at first, and at most."""
 STEADY_S: Final = 60.0
-"""A process that has run for so long starts with the first wait again."""
+"""After a process has run for this long, its next wait is the first one again."""
 
 
 class HostBroker:

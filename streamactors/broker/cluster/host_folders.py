@@ -14,11 +14,11 @@ from streamactors.broker.log.folders.data_folder import HARMLESS, DataFolder
 from streamactors.broker.log.folders.meta_properties import FILE_NAME as META_PROPERTIES
 
 ADOPTING: Final = "adopting.properties"
-"""What meta.properties is called while its folder is being moved. A folder without meta.properties is none of a single broker."""
+"""What meta.properties is called while its folder is being moved. A folder without meta.properties is not the folder of a single broker."""
 
 
 def prepare(folder: Path, processes: int, *, adopt: bool) -> None:
-    """Make `folder` the data folder of so many brokers. `adopt`: the data of a single broker in it becomes that of broker number 0.
+    """Make `folder` the data folder of this number of brokers. `adopt`: the data of a single broker in it becomes that of broker number 0.
 
     Raises BrokerStartError for the folder of a single broker without `adopt`, and for the folder of more brokers."""
     disk = Disk()

@@ -93,7 +93,7 @@ def settings_of_each(given: Mapping[str, Any], processes: int, free_port: FreePo
 
 
 def _own_controller(config: BrokerConfig, free_port: FreePort) -> Address:
-    """Return a listener on loopback for the controller of these brokers. Raises InvalidSetting where that would be an open door."""
+    """Return a listener on loopback for the controller of these brokers. Raises InvalidSetting where that would be open to other hosts."""
     if config.authorizer_class_name:
         raise InvalidSetting(
             f"authorizer.class.name={config.authorizer_class_name}: with --processes the brokers ask their controller over a listener that "
@@ -109,7 +109,7 @@ def _addresses(setting: str, text: str, free_port: FreePort = lambda: 0) -> list
 
 
 def _shifted(address: Address, number: int, of_controllers: set[str]) -> Address:
-    """Return the address of broker `number`. An advertised port 0 stays 0: it stands for the port of the listener."""
+    """Return the address of broker `number`. An advertised port 0 stays 0: it is the port of the listener."""
     return (
         address if not address.port or address.name in of_controllers else address._replace(port=address.port + number)
     )

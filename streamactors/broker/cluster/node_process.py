@@ -28,7 +28,7 @@ class NodeProcess:
         self.node_id = node_id
         self.folder = folder
         self.port = port
-        self.controller_port = controller_port  # None for a node that is no controller
+        self.controller_port = controller_port  # None for a node that is not a controller
         self._arguments = arguments
         self._protocol = protocol  # the protocol of the listener for clients and brokers, and the name of that listener
         self._child: ChildBroker | None = None
@@ -98,9 +98,10 @@ class NodeProcess:
         self._child = child
 
     def abandon(self) -> None:
-        """End a process whose start another thread may wait for; that thread gets the error."""
-        if (child := self._starting) is not None:
-            child.abandon()
+        """End the process at once and do not wait for its end. A thread that waits for its start gets the error."""
+        for child in (self._starting, self._child):
+            if child is not None:
+                child.abandon()
 
     def kill(self) -> None:
         """End the process at once, with SIGKILL."""
@@ -120,7 +121,7 @@ class NodeProcess:
         self._paused = True
 
     def resume(self) -> None:
-        """Let a paused process continue. Returns when the process has cut and healed its links as it was told during the pause."""
+        """Let a paused process continue. Returns when the process has cut and healed its links as it was asked to during the pause."""
         if self._paused:
             self._paused = False
             self.child.resume()

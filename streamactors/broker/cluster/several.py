@@ -27,7 +27,7 @@ from streamactors.broker.quorum.vote_file import FILE_NAME as VOTE_FILE
 from streamactors.broker.server.stored_quorum import METADATA_FOLDER
 
 if TYPE_CHECKING:
-    from streamactors.broker.cluster.doors import Doors
+    from streamactors.broker.cluster.cluster_credentials import ClusterCredentials
 
 POLL_S: Final = 0.01
 READY_S: Final = 30.0
@@ -77,7 +77,7 @@ class SeveralBrokers:
         count: int,
         arguments: Mapping[str, Any],
         controllers: int | None = None,
-        doors: Doors | None = None,
+        credentials: ClusterCredentials | None = None,
         port: int | None = None,
     ) -> None:
         """`controllers` of the nodes are controllers: without it as many as the data folder has, in a new one `default_controllers`.
@@ -87,19 +87,19 @@ class SeveralBrokers:
         self.data_folder = Path(tempfile.mkdtemp(prefix="streamactors-cluster-") if given is None else given).absolute()
         self._temporary = given is None
         self._controllers = range(1, _controllers(self.data_folder, count, controllers) + 1)
-        self._door = None if doors is None else doors.owner()
-        self._protocol = "PLAINTEXT" if doors is None else doors.protocol
+        self._credentials = None if credentials is None else credentials.owner()
+        self._protocol = "PLAINTEXT" if credentials is None else credentials.protocol
         self._ports = ReservedPorts(() if port is None else range(port, port + count))
         self.nodes: dict[int, NodeProcess] = {}
-        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._door)
+        self._view = View(lambda: [each.address for each in self.nodes.values() if each.running], self._credentials)
         self._cut: set[tuple[int, int]] = set()  # (sender, receiver)
         self._slow_ms: dict[int, float] = {}
         try:
             self._make_nodes(count, arguments, port)
             self._start_all()
             self._await_whole()
-            if doors is not None:
-                self._let_in(doors.users, doors.acls or [])
+            if credentials is not None:
+                self._let_in(credentials.users, credentials.acls or [])
         except BaseException:
             self.close()
             raise
@@ -178,8 +178,14 @@ class SeveralBrokers:
         """Return the id of the active controller's node. Raises BrokerError if none leads."""
         return CONTROLLER if len(self._controllers) == 1 else self._view.controller()
 
+    def internals(self) -> list[dict[str, Any] | None]:
+        """Return what each node that runs knows of itself; None for one that does not answer within five seconds."""
+        return [each.child.internals() for each in list(self.nodes.values()) if each.running]
+
     def close(self) -> None:
-        """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes."""
+        """Stop every node, the controller last. With a temporary folder the nodes are killed, so that no leadership moves, and the folder goes.
+
+        A close that is interrupted kills the nodes that still run."""
         started = [each for each in self.nodes.values() if each.started]
         try:
             if self._temporary and started:
@@ -189,6 +195,11 @@ class SeveralBrokers:
             for node in sorted(started, key=lambda each: -each.node_id):
                 if node.started:
                     node.stop()
+        except BaseException:
+            # an interrupted close -> the nodes that it had not reached would run on, and nobody could stop them
+            for node in self.nodes.values():
+                node.abandon()
+            raise
         finally:
             self._ports.close()
             if self._temporary:
@@ -319,7 +330,7 @@ class SeveralBrokers:
     def _views(self) -> list[View]:
         """What each running broker says, one by one."""
         running = [node.address for node in self.nodes.values() if node.running]
-        return [View(lambda address=address: [address], self._door) for address in running]  # type: ignore[misc]
+        return [View(lambda address=address: [address], self._credentials) for address in running]  # type: ignore[misc]
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:
         """See `acked.check_acked`."""
@@ -336,7 +347,7 @@ class SeveralBrokers:
         self._await_whole()
         for topic in self._view.topics():
             if not topic.startswith("__"):
-                delete_topic(self.local_address, topic, self._door)
+                delete_topic(self.local_address, topic, self._credentials)
 
     def _await(self, there: Callable[[], bool], seen: Callable[[], str], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
-from streamactors.broker.security.client_login import Door
+from streamactors.broker.security.client_login import ListenerCredentials
 from streamactors.broker.wire_request import call
 
 METADATA: Final = (3, 12)
@@ -25,15 +25,15 @@ class PartitionView(NamedTuple):
 
 
 class View:
-    """Asks any of the addresses that `live` returns. `door`: the TLS and the login of the connections."""
+    """Asks any of the addresses that `live` returns. `credentials`: the TLS and the login of the connections."""
 
-    def __init__(self, live: Callable[[], Sequence[str]], door: Door | None = None) -> None:
+    def __init__(self, live: Callable[[], Sequence[str]], credentials: ListenerCredentials | None = None) -> None:
         self._live = live
-        self._door = door
+        self._credentials = credentials
 
     def ask(self, address: str, api: tuple[int, int], body: Mapping[str, Any]) -> Any:
         """Return one broker's answer to a request of (key, version). Raises OSError."""
-        return call(address, api, body, self._door)
+        return call(address, api, body, self._credentials)
 
     def metadata(self, topics: Sequence[str] | None) -> Any:
         """Return the answer of the first broker that gives one. Raises BrokerError if none does."""

@@ -10,22 +10,38 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streamactors.broker.config.client_settings import GroupSettings, NetworkSettings, TransactionSettings
+from streamactors.broker.config.client_settings import (
+    ConsumerGroupSettings,
+    GroupSettings,
+    NetworkSettings,
+    StreamsGroupSettings,
+    TransactionSettings,
+)
 from streamactors.broker.config.cluster_settings import ClusterSettings
 from streamactors.broker.config.log_settings import LogSettings
 from streamactors.broker.config.node_settings import NodeSettings
 from streamactors.broker.config.security_settings import LISTENER_PREFIX, PER_LISTENER, SecuritySettings
 from streamactors.broker.config.setting import InvalidSetting, Setting
+from streamactors.broker.config.share_settings import ShareSettings
 from streamactors.broker.config.unsupported import WITHOUT_EFFECT, why_refused
 
 Plain = str | int | float | bool | None
 
 QUORUM_IN_LOG: Final = "streamactors.quorum.in.log"
-"""In the static settings of a controller whose voters are those that its metadata log names; `stored_quorum` sets it."""
+"""Marks the static settings of a controller whose metadata log names the voters; `stored_quorum` sets it."""
 
 
 class BrokerConfig(
-    NodeSettings, NetworkSettings, SecuritySettings, LogSettings, GroupSettings, TransactionSettings, ClusterSettings
+    NodeSettings,
+    NetworkSettings,
+    SecuritySettings,
+    LogSettings,
+    GroupSettings,
+    ConsumerGroupSettings,
+    StreamsGroupSettings,
+    TransactionSettings,
+    ClusterSettings,
+    ShareSettings,
 ):
     """All settings of a broker. Read them as attributes named as in Kafka with `_` for `.`: `config.num_partitions`."""
 
@@ -103,7 +119,7 @@ class BrokerConfig(
 
     @property
     def metadata_apart(self) -> bool:
-        """Whether metadata.log.dir is none of log.dirs, and so has the metadata log and no partition."""
+        """Whether metadata.log.dir is not one of log.dirs, so that it holds the metadata log and no partition."""
         folders = self._folders
         return (
             bool(folders and self.metadata_log_dir)
@@ -119,7 +135,7 @@ class BrokerConfig(
         return [each.strip() for each in (self.log_dirs or self.log_dir or "").split(",") if each.strip()]
 
     def of_listener(self, listener: str, name: str) -> str | None:
-        """Return the text of a static setting for a listener: its own `listener.name.…`, else the general one; None if unset."""
+        """Return a static setting for a listener as a string: its own `listener.name.…`, else the general one; None if unset."""
         own = self.static.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
         return own if own is not None else self.static.get(name)
 
@@ -150,7 +166,7 @@ class BrokerConfig(
     def votes_with_others(self) -> bool:
         """Whether this node is one of several controllers, or may become one because the metadata log names the voters.
 
-        A controller that is no broker counts, too, also as the only voter: its brokers are other nodes."""
+        A controller that is not a broker counts, too, even as the only voter: its brokers are other nodes."""
         return not self.is_member and (len(self.voters) > 1 or QUORUM_IN_LOG in self.static or not self.is_broker)
 
     @property
@@ -209,6 +225,7 @@ _NOT_A_VOTER: Final = (
     "this node is a controller and is not among them; name it with its node.id, or join their cluster with "
     "process.roles=broker"
 )
+_ONLY_CONTROLLERS_JOIN: Final = "it is for nodes that have the role of a controller in process.roles; leave it out"
 _NO_VOTERS: Final = (
     "name the controllers, at least this one, with controller.quorum.voters=1@host:port, or with "
     "controller.quorum.bootstrap.servers and a folder whose format names its voters"
@@ -237,6 +254,8 @@ def _check_identity(config: BrokerConfig) -> None:
                     "node.id", str(node_id), f"it is the id of the controller {voter}; give the broker another"
                 )
         _ = config.controllers  # each has the form host:port
+        if config.controller_quorum_auto_join_enable:
+            raise refuse("controller.quorum.auto.join.enable", "true", _ONLY_CONTROLLERS_JOIN)
     else:
         if voters and node_id not in config.voters:
             raise refuse("controller.quorum.voters", ",".join(voters), _NOT_A_VOTER)

@@ -1,4 +1,4 @@
-"""Checks of setting values. A check has an error text in Kafka's words, and its limits for the docs."""
+"""Checks of setting values. A check has an error message in Kafka's words, and its limits for the docs."""
 
 from __future__ import annotations
 

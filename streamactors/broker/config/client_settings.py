@@ -6,8 +6,8 @@ have say so.
 
 from __future__ import annotations
 
-from streamactors.broker.config.checks import HOSTS_WITH_NUMBERS, at_least, between
-from streamactors.broker.config.declare import boolean, integer, long, text
+from streamactors.broker.config.checks import HOSTS_WITH_NUMBERS, at_least, between, each_of, one_of
+from streamactors.broker.config.declare import boolean, integer, long, text, words
 from streamactors.broker.config.setting import INT_MAX, Settings
 
 
@@ -56,6 +56,9 @@ class NetworkSettings(Settings):
         11, "Windows whose quota of controller_mutation_rate a client may use in one burst.", at_least(1)
     )
     controller_quota_window_size_seconds = integer(1, "Length of one such window.", at_least(1))
+    telemetry_max_bytes = integer(
+        1_048_576, "Most bytes of metrics that a client may push at once, compressed or not.", at_least(1)
+    )
     quota_window_num = integer(11, "Windows over which the rates of client quotas are measured.", at_least(1))
     quota_window_size_seconds = integer(1, "Length of one such window.", at_least(1))
     socket_listen_backlog_size = integer(50, "Connections that may wait to be accepted.", at_least(1))
@@ -81,11 +84,107 @@ class GroupSettings(Settings):
     offsets_retention_minutes = integer(10_080, "How long the offsets of an empty group are kept.", at_least(1))
 
 
+class ConsumerGroupSettings(Settings):
+    """Limits of consumer groups (KIP-848), and the defaults of their own settings."""
+
+    __slots__ = ()
+
+    group_consumer_assignment_interval_ms = integer(
+        1000, "Least time between two target assignments of a consumer group.", at_least(0)
+    )
+    group_consumer_assignors = words(
+        ("uniform", "range"),
+        "Assignors of consumer groups: uniform, range. The first is the default.",
+        each_of("uniform", "range"),
+    )
+    group_consumer_heartbeat_interval_ms = integer(
+        5000, "Time between two heartbeats of a member of a consumer group.", at_least(1)
+    )
+    group_consumer_max_assignment_interval_ms = integer(
+        15_000, "Longest assignment interval that a consumer group may have.", at_least(0)
+    )
+    group_consumer_max_heartbeat_interval_ms = integer(
+        15_000, "Longest heartbeat interval that a consumer group may have.", at_least(1)
+    )
+    group_consumer_max_session_timeout_ms = integer(
+        60_000, "Longest session timeout that a consumer group may have.", at_least(1)
+    )
+    group_consumer_max_size = integer(INT_MAX, "Most members of one consumer group.", at_least(1))
+    group_consumer_migration_policy = text(
+        "bidirectional",
+        "Whether a group with members may change its protocol: bidirectional, upgrade, downgrade, disabled.",
+        one_of("bidirectional", "upgrade", "downgrade", "disabled"),
+    )
+    group_consumer_min_assignment_interval_ms = integer(
+        0, "Shortest assignment interval that a consumer group may have.", at_least(0)
+    )
+    group_consumer_min_heartbeat_interval_ms = integer(
+        5000, "Shortest heartbeat interval that a consumer group may have.", at_least(1)
+    )
+    group_consumer_min_session_timeout_ms = integer(
+        45_000, "Shortest session timeout that a consumer group may have.", at_least(1)
+    )
+    group_consumer_regex_refresh_interval_ms = integer(
+        600_000, "How often the regular expressions of a consumer group are resolved again.", at_least(10_000)
+    )
+    group_consumer_session_timeout_ms = integer(
+        45_000, "How long a member of a consumer group may be silent.", at_least(1)
+    )
+
+
+class StreamsGroupSettings(Settings):
+    """Limits of streams groups (KIP-1071), and the defaults of their own settings."""
+
+    __slots__ = ()
+
+    group_streams_assignment_interval_ms = integer(
+        1000, "Least time between two target assignments of a streams group.", at_least(0)
+    )
+    group_streams_heartbeat_interval_ms = integer(
+        5000, "Time between two heartbeats of a member of a streams group.", at_least(1)
+    )
+    group_streams_initial_rebalance_delay_ms = integer(
+        3000, "How long a new streams group waits for more members before its first assignment.", at_least(0)
+    )
+    group_streams_max_assignment_interval_ms = integer(
+        15_000, "Longest assignment interval that a streams group may have.", at_least(0)
+    )
+    group_streams_max_heartbeat_interval_ms = integer(
+        15_000, "Longest heartbeat interval that a streams group may have.", at_least(1)
+    )
+    group_streams_max_session_timeout_ms = integer(
+        60_000, "Longest session timeout that a streams group may have.", at_least(1)
+    )
+    group_streams_max_size = integer(INT_MAX, "Most members of one streams group.", at_least(1))
+    group_streams_max_standby_replicas = integer(2, "Most standby replicas that a streams group may have.", at_least(0))
+    group_streams_min_assignment_interval_ms = integer(
+        0, "Shortest assignment interval that a streams group may have.", at_least(0)
+    )
+    group_streams_min_heartbeat_interval_ms = integer(
+        5000, "Shortest heartbeat interval that a streams group may have.", at_least(1)
+    )
+    group_streams_min_session_timeout_ms = integer(
+        45_000, "Shortest session timeout that a streams group may have.", at_least(1)
+    )
+    group_streams_num_standby_replicas = integer(0, "Standby replicas of each task of a streams group.", at_least(0))
+    group_streams_session_timeout_ms = integer(
+        45_000, "How long a member of a streams group may be silent.", at_least(1)
+    )
+
+
 class TransactionSettings(Settings):
     """Limits and cleanup intervals of transactions."""
 
     __slots__ = ()
 
+    add_partitions_to_txn_retry_backoff_max_ms = integer(
+        100,
+        "How long a batch of a producer of transaction.version 2 waits for the end of the transaction before, and is added to the next one.",
+        at_least(0),
+    )
+    add_partitions_to_txn_retry_backoff_ms = integer(
+        20, "How long the broker waits before it tries again to add a partition to a transaction.", at_least(1)
+    )
     transaction_abort_timed_out_transaction_cleanup_interval_ms = integer(
         10_000, "How often transactions beyond their timeout are aborted.", at_least(1)
     )

@@ -1,4 +1,4 @@
-"""Settings of a broker that is one of several: its session with the controllers, and replication.
+"""Settings of a broker in a cluster of several nodes: its session with the controllers, and replication.
 
 Owner: the server. Names and defaults: Apache Kafka's broker configs for KRaft. A broker that is its own controller has no use for them.
 """
@@ -29,6 +29,10 @@ class ClusterSettings(Settings):
         False,
         "Fence a broker at once when its heartbeat connection is closed and its listener refuses connections. Apache Kafka waits for the "
         "session timeout.",
+    )
+    controller_quorum_auto_join_enable = boolean(
+        False,
+        "A controller without a vote asks the leader for one again and again. The metadata log must name the voters (kraft.version 1).",
     )
     controller_quorum_election_timeout_ms = integer(
         1_000,

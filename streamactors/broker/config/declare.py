@@ -35,7 +35,7 @@ def double(default: float, doc: str, check: Check = ANYTHING, *, dynamic: bool =
 
 
 def text(default: str, doc: str, check: Check = ANYTHING, *, dynamic: bool = False) -> Setting[str]:
-    """Declare a text."""
+    """Declare a string."""
     return Setting(SettingType.STRING, default, doc, check, dynamic=dynamic)
 
 
@@ -57,10 +57,10 @@ def optional_long(doc: str, check: Check = ANYTHING, *, dynamic: bool = False) -
 
 
 def secret(doc: str, *, dynamic: bool = False) -> Setting[str | None]:
-    """Declare a text that is never shown: a password or a private key."""
+    """Declare a string that is never shown: a password or a private key."""
     return Setting(SettingType.PASSWORD, None, doc, dynamic=dynamic)
 
 
 def optional_text(doc: str, check: Check = ANYTHING) -> Setting[str | None]:
-    """Declare a text that may stay unset."""
+    """Declare a string that may stay unset."""
     return Setting(SettingType.STRING, None, doc, check)

@@ -12,6 +12,8 @@ from itertools import dropwhile
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.client_metrics_settings import ClientMetricsSettings
+from streamactors.broker.config.group_settings import GroupConfigSettings, broker_default
 from streamactors.broker.config.setting import Setting, SettingType
 from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 
@@ -24,6 +26,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class SynonymEntry(NamedTuple):
@@ -90,6 +94,34 @@ def describe_cluster_defaults(config: BrokerConfig) -> Iterator[ConfigEntry]:
         value = setting.format(setting.parse(text))
         layer = SynonymEntry(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER)
         yield ConfigEntry(name, setting.kind, setting.doc, value, layer.source, False, (layer,))
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Yield every setting of a client-metrics resource that has these overrides. One that is not there has the defaults, as in Apache Kafka."""
+    for name, setting in ClientMetricsSettings.declared().items():
+        value = setting.format(setting.parse(overrides[name]) if name in overrides else setting.default)
+        own = (SynonymEntry(name, value, ConfigSource.CLIENT_METRICS),) if name in overrides else ()
+        source = own[0].source if own else ConfigSource.DEFAULT
+        yield ConfigEntry(name, setting.kind, setting.doc, value, source, False, own)
+
+
+def describe_group(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterator[ConfigEntry]:
+    """Yield every setting of a group that has these overrides; the others are the broker's. Any group id has settings, as in Apache Kafka."""
+    for name, setting in GroupConfigSettings.declared().items():
+        own = []
+        if name in overrides:
+            own.append(SynonymEntry(name, setting.format(setting.parse(overrides[name])), ConfigSource.GROUP))
+        fallback = broker_default(config, name)
+        if fallback is None:
+            layers = [
+                SynonymEntry(name, setting.format(setting.default), ConfigSource.DEFAULT),
+                *own,
+            ]  # Apache Kafka's order
+            current = layers[-1]
+        else:
+            layers = own + _layers(config, f"group.{name}")
+            current = layers[0] if layers else SynonymEntry(name, fallback, ConfigSource.DEFAULT)
+        yield ConfigEntry(name, setting.kind, setting.doc, current.value, current.source, False, tuple(layers))
 
 
 def resolve_topic_setting(config: BrokerConfig, overrides: Mapping[str, str], setting: Setting[Any]) -> Any:

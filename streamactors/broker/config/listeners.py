@@ -95,8 +95,8 @@ def listener_specs(config: BrokerConfig) -> tuple[ListenerSpec, ...]:
 def controller_spec(config: BrokerConfig) -> ListenerSpec | None:
     """Return the listener for other nodes of the cluster, which this node's controller serves; None if there is none.
 
-    A request of an unknown client could depose the leader of the controllers, so beyond loopback the listener must authenticate its clients. One
-    that does not stays closed, with a line in the log, if this node is the only controller; one of several controllers raises InvalidSetting."""
+    A request of an unknown client could depose the leader of the controllers. So beyond loopback the listener must authenticate its clients.
+    Otherwise a single controller keeps it closed and logs a warning; one of several controllers raises InvalidSetting."""
     if config.is_member:
         return None
     for address in _addresses("listeners", config.listeners):
@@ -178,7 +178,7 @@ def parse_address(setting: str, text: str) -> tuple[str, str, int]:
         host.encode("idna")  # as Python does before it resolves a name
     except UnicodeError:
         raise _refuse(
-            setting, text, f"{host} is no host name; each part between two dots has 1 to 63 characters"
+            setting, text, f"{host} is not a host name; each part between two dots has 1 to 63 characters"
         ) from None
     return _Address((match["name"] or "PLAINTEXT").upper(), host, int(match["port"]))
 

@@ -65,6 +65,8 @@ class LogSettings(Settings):
     log_message_timestamp_before_max_ms = default_of(TopicSettings.message_timestamp_before_max_ms)
     log_message_timestamp_type = default_of(TopicSettings.message_timestamp_type)
     log_preallocate = default_of(TopicSettings.preallocate)
+    log_remote_copy_lag_bytes = default_of(TopicSettings.remote_copy_lag_bytes)
+    log_remote_copy_lag_ms = default_of(TopicSettings.remote_copy_lag_ms)
     log_retention_bytes = default_of(TopicSettings.retention_bytes)
     log_retention_check_interval_ms = long(300_000, "How often segments are checked for deletion.", at_least(1))
     log_retention_hours = integer(
@@ -82,6 +84,7 @@ class LogSettings(Settings):
     log_roll_ms = optional_long("Default of the topic setting segment.ms.", at_least(1), dynamic=True)
     log_segment_bytes = default_of(TopicSettings.segment_bytes)
     log_segment_delete_delay_ms = default_of(TopicSettings.file_delete_delay_ms)
+    max_decompressed_message_bytes = default_of(TopicSettings.max_decompressed_message_bytes)
     message_max_bytes = default_of(TopicSettings.max_message_bytes)
     min_insync_replicas = default_of(TopicSettings.min_insync_replicas)
     producer_id_expiration_check_interval_ms = integer(600_000, "How often expired producers are removed.", at_least(1))

@@ -37,6 +37,11 @@ class NodeSettings(Settings):
         (),
         "With process.roles=broker: the voters of the cluster to join, as id@host:port. Otherwise at most one, this node.",
     )
+    cordoned_log_dirs = words(
+        (),
+        "Data folders of this broker that get no new replica, or * for all of them (KIP-1066). Each is one of log.dirs. Needs metadata.version 30.",
+        dynamic=True,
+    )
     default_replication_factor = integer(1, "Replicas of a topic that is created without saying how many.")
     delete_topic_enable = boolean(True, "Allow topics to be deleted.")
     inter_broker_listener_name = optional_text(

@@ -40,10 +40,10 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return the names and values of a properties text. Raises ValueError for an invalid escape."""
+    """Return the names and values of a properties string. Raises ValueError for an invalid escape."""
     settings: dict[str, str] = {}
     for line in _logical_lines(text):
-        name = _NAME.match(line).group()  # type: ignore[union-attr]  # matches the empty text too
+        name = _NAME.match(line).group()  # type: ignore[union-attr]  # matches the empty string too
         rest = line[len(name) :].lstrip(_WHITE)
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(_WHITE)

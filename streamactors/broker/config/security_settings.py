@@ -1,6 +1,7 @@
 """Settings of TLS, logins and the authoriser. Names and defaults: Apache Kafka's broker configs.
 
-Each of `ssl.*` and `sasl.*` may be given for one listener alone, as `listener.name.NAME.ssl.…`. PEM or PKCS12 replaces Java's old key stores (JKS)."""
+Each of `ssl.*` and `sasl.*` may be given for one listener alone, as `listener.name.NAME.ssl.…`. PEM or PKCS12 replaces Java's old key stores
+(JKS)."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class SecuritySettings(Settings):
         604_800_000, "No renewal lets a delegation token live longer than this.", at_least(1)
     )
     delegation_token_secret_key = secret(
-        "The key from which the secrets of delegation tokens are made, the same on every broker. Without it there are no tokens."
+        "The key from which the secrets of delegation tokens are made, the same on every broker. Without it tokens are off."
     )
     plain_sasl_jaas_config = secret(
         'Users of PLAIN, as `PlainLoginModule required user_ann="PASSWORD";`. Apache Kafka reads it per listener only.'

@@ -1,7 +1,7 @@
 """One setting: its name, type, default, limits and documentation, declared once as a typed class attribute.
 
 Owner: the class that declares it. Names, types, defaults, limits and error texts are Apache Kafka's (its ConfigDef),
-because clients and tools match on them.
+because clients and tools compare them.
 """
 
 from __future__ import annotations
@@ -149,7 +149,8 @@ def _double(setting: Setting[Any], text: str) -> float:
 
 
 def _list(_: Setting[Any], text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if text else ()
+    """Return the words of a list; a word that is there twice counts once (KIP-1161)."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
 
 
 _PARSERS: Final[dict[SettingType, Callable[[Setting[Any], str], Any]]] = {

@@ -11,11 +11,13 @@ from typing import Final, NamedTuple
 
 from streamactors.broker.config.checks import Check, at_least, between, each_of, one_of, only
 from streamactors.broker.config.declare import boolean, double, integer, long, text, words
-from streamactors.broker.config.setting import LONG_MAX, Settings
+from streamactors.broker.config.setting import INT_MAX, LONG_MAX, Settings
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
+DECOMPRESSED_MAX: Final = INT_MAX - 8
+"""The largest array of a Java machine: the default of max.decompressed.message.bytes."""
 
 NO_TIERED_STORAGE: Final = "there is no tiered storage"
 _REPLICA: Final = re.compile(r"\*|\d+:\d+")
@@ -61,6 +63,9 @@ class TopicSettings(Settings):
     delete_retention_ms = long(
         DAY_MS, "How long a compacted topic keeps a tombstone after the pass that first saw it.", at_least(0)
     )
+    errors_deadletterqueue_group_enable = boolean(
+        False, "Whether share groups may write records that they give up to this topic."
+    )
     file_delete_delay_ms = long(
         60_000, "How long a deleted segment's files stay on disk under another name.", at_least(0)
     )
@@ -86,6 +91,13 @@ class TopicSettings(Settings):
     max_compaction_lag_ms = long(
         LONG_MAX, "The longest a record may wait to become eligible for compaction.", at_least(1)
     )
+    max_decompressed_message_bytes = integer(
+        DECOMPRESSED_MAX,
+        "Largest record batch accepted, decompressed. With a limit below the default, every compressed batch is decompressed when it "
+        "arrives. Without one a batch may have 128 MiB where the broker decompresses it: compacted topics, record.validation=full, "
+        "and topics that store another codec.",
+        between(1, DECOMPRESSED_MAX),
+    )
     max_message_bytes = integer(
         1_048_588, "Largest record batch accepted, as it arrives (after compression).", at_least(0)
     )
@@ -93,7 +105,7 @@ class TopicSettings(Settings):
         HOUR_MS, "How far a record's timestamp may be ahead of the broker's clock.", at_least(0)
     )
     message_timestamp_before_max_ms = long(
-        LONG_MAX, "How far a record's timestamp may be behind the broker's clock.", at_least(0)
+        LONG_MAX, "How much older than the broker's clock a record's timestamp may be.", at_least(0)
     )
     message_timestamp_type = text(
         "CreateTime",
@@ -112,6 +124,12 @@ class TopicSettings(Settings):
         "(every record too). "
         "Compacted topics are always checked in full. Apache Kafka has no such setting and always checks in full.",
         one_of("header", "full"),
+    )
+    remote_copy_lag_bytes = long(
+        -1, "How many bytes may wait for tiered storage; -1 means no limit.", only(-1, NO_TIERED_STORAGE, at_least(-1))
+    )
+    remote_copy_lag_ms = long(
+        0, "How long records may wait for tiered storage; -1 means no limit.", only(0, NO_TIERED_STORAGE, at_least(-1))
     )
     remote_log_copy_disable = boolean(False, "Stop copying to tiered storage.", only(False, NO_TIERED_STORAGE))
     remote_log_delete_on_disable = boolean(
@@ -157,6 +175,7 @@ BROKER_SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {
     "local.retention.bytes": (Synonym("log.local.retention.bytes"),),
     "local.retention.ms": (Synonym("log.local.retention.ms"),),
     "max.compaction.lag.ms": (Synonym("log.cleaner.max.compaction.lag.ms"),),
+    "max.decompressed.message.bytes": (Synonym("max.decompressed.message.bytes"),),
     "max.message.bytes": (Synonym("message.max.bytes"),),
     "message.timestamp.after.max.ms": (Synonym("log.message.timestamp.after.max.ms"),),
     "message.timestamp.before.max.ms": (Synonym("log.message.timestamp.before.max.ms"),),
@@ -166,6 +185,8 @@ BROKER_SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {
     "min.insync.replicas": (Synonym("min.insync.replicas"),),
     "preallocate": (Synonym("log.preallocate"),),
     "record.validation": (Synonym("record.validation"),),
+    "remote.copy.lag.bytes": (Synonym("log.remote.copy.lag.bytes"),),
+    "remote.copy.lag.ms": (Synonym("log.remote.copy.lag.ms"),),
     "retention.bytes": (Synonym("log.retention.bytes"),),
     "retention.ms": (
         Synonym("log.retention.ms"),

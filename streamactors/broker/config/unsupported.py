@@ -1,7 +1,7 @@
 """Settings of Apache Kafka that this broker knows by name but does not support.
 
 Settings of missing threads, pools and features are accepted with a warning, so that an existing server.properties works.
-Settings of security that this broker does not have are refused, because it must not look protected when it is not.
+Settings of security that this broker does not have are refused, because the broker must not seem protected when it is not.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
     name: because
     for because, names in {
         "this broker has no such threads or queues": """
-            add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms background.threads
-            controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
-            group.coordinator.append.linger.ms group.coordinator.threads log.cleaner.io.buffer.size
+            background.threads controller.socket.timeout.ms delete.records.purgatory.purge.interval.requests
+            group.coordinator.append.linger.ms group.coordinator.background.threads
+            group.coordinator.cached.buffer.max.bytes group.coordinator.threads log.cleaner.io.buffer.size
             log.cleaner.io.max.bytes.per.second log.cleaner.threads
             log.initial.task.delay.ms num.io.threads num.network.threads
             num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
@@ -28,37 +28,23 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             controller.performance.always.log.threshold.ms
             controller.performance.sample.period.ms controller.quorum.append.linger.ms
             controller.quorum.election.backoff.max.ms
+            controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
             controller.quorum.retry.backoff.ms internal.metadata.delete.delay.millis
-            internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes internal.metadata.max.fetch.size.in.bytes
+            internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
             metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.ms
             metadata.max.retention.bytes metadata.max.retention.ms
             replica.socket.receive.buffer.bytes replica.socket.timeout.ms
             replication.quota.window.num replication.quota.window.size.seconds unclean.leader.election.interval.ms""",
         "expired delegation tokens count for nothing, and go when the next one is made": """
             delegation.token.expiry.check.interval.ms""",
-        "groups use the classic protocol": """
-            group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
-            group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
-            group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
-            group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
-            group.coordinator.rebalance.protocols group.share.assignors group.share.delivery.count.limit
-            group.share.enable group.share.heartbeat.interval.ms group.share.max.heartbeat.interval.ms
-            group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
-            group.share.max.share.sessions group.share.max.size group.share.min.heartbeat.interval.ms
-            group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms
-            group.share.partition.max.record.locks group.share.record.lock.duration.ms
-            group.share.session.timeout.ms group.streams.heartbeat.interval.ms
-            group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
-            group.streams.max.standby.replicas group.streams.min.heartbeat.interval.ms
-            group.streams.min.session.timeout.ms group.streams.num.standby.replicas
-            group.streams.session.timeout.ms share.coordinator.append.linger.ms
-            share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-            share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-            share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-            share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
-            share.coordinator.state.topic.segment.bytes share.coordinator.threads
-            share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+        "this broker does not use them": """
+            group.coordinator.rebalance.protocols group.share.assignors group.streams.assignors
+            group.streams.rack.aware.assignment.tags share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+            share.coordinator.load.buffer.size share.coordinator.state.topic.compression.codec
+            share.coordinator.threads share.fetch.purgatory.purge.interval.requests
             transaction.two.phase.commit.enable""",
+        "there is no tiered storage": """
+            follower.fetch.last.tiered.offset.enable""",
         "OpenSSL chooses ciphers and providers": """
             ssl.cipher.suites ssl.keymanager.algorithm ssl.protocol ssl.provider
             ssl.secure.random.implementation ssl.trustmanager.algorithm sasl.server.max.receive.size""",
@@ -67,7 +53,7 @@ WITHOUT_EFFECT: Final[dict[str, str]] = {
             sasl.kerberos.ticket.renew.window.factor""",
         "metrics are served by --metrics-port": """
             kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters metrics.num.samples
-            metrics.recording.level metrics.sample.window.ms telemetry.max.bytes""",
+            metrics.recording.level metrics.sample.window.ms""",
     }.items()
     for name in names.split()
 }
@@ -77,18 +63,14 @@ _TIERED: Final = "there is no tiered storage; remove it"
 _PLUGINS: Final = "this broker loads no Java classes; remove it"
 _ZOOKEEPER: Final = "this broker keeps its metadata itself, as Kafka without ZooKeeper does; remove it"
 
-CORDONED: Final = "cordoned.log.dirs"
-_CORDONED: Final = (
-    "the configuration value cannot be set because it requires metadata.version >= 4.3-IV0, which this broker does not have: it would "
-    "continue to place partitions there; move the partitions with kafka-reassign-partitions"
-)
 _REFUSED_NAMES: Final = {
-    CORDONED: _CORDONED,
     "alter.config.policy.class.name": _PLUGINS,
     "client.quota.callback.class": _PLUGINS,
+    "config.providers": _PLUGINS,
     "create.topic.policy.class.name": _PLUGINS,
     "early.start.listeners": _SECURITY,
     "group.share.persister.class.name": _PLUGINS,
+    "group.streams.topology.description.plugin.class": _PLUGINS,
     "principal.builder.class": _SECURITY,
     "security.providers": _SECURITY,
 }

@@ -11,14 +11,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from streamactors.broker.controller.command import AutoCreate, TopicCreated
 from streamactors.broker.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from streamactors.broker.metadata.cache import MetadataCache
-    from streamactors.clock import Clock
+    from streamactors.broker.node import Node
 
 _log = logging.getLogger("streamactors.broker.controller")
 
@@ -28,22 +27,6 @@ MOST_FAILURES: Final = 1_000
 
 Outcomes = Mapping[str, TopicCreated]
 Reply = Callable[[Outcomes], object]
-
-
-class Creating(Protocol):
-    """The part of a node that this uses."""
-
-    clock: Clock
-    metadata: MetadataCache
-
-    @property
-    def controller(self) -> Submitting: ...
-
-
-class Submitting(Protocol):
-    """Carries out commands: `node.Commands`."""
-
-    def submit(self, command: AutoCreate, reply: Reply) -> None: ...
 
 
 @dataclass(slots=True)
@@ -70,15 +53,17 @@ class _Waiting:
 
 
 class AutoCreation:
-    """See the module."""
+    """The topics that are being created, and the failures of the last attempts."""
 
-    def __init__(self, node: Creating) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
         self._under_way: dict[str, list[_Waiting]] = {}
         self._failures: dict[str, _Failure] = {}
 
-    def create(self, names: Iterable[str], reply: Reply = lambda _: None) -> None:
-        """Create missing topics; `reply` gets the outcome of each. In the pause after a failure it gets that failure at once."""
+    def create(
+        self, names: Iterable[str], reply: Reply = lambda _: None, configs: tuple[tuple[str, str | None], ...] = ()
+    ) -> None:
+        """Create missing topics, with settings of their own; `reply` gets the outcome of each. In the pause after a failure it gets that failure at once."""
         wanted = dict.fromkeys(names)
         waiting = _Waiting(set(wanted), reply)
         asked, refused = [], []
@@ -93,7 +78,7 @@ class AutoCreation:
         for name in refused:
             waiting.settle(name, self._failures[name].outcome)
         if asked:
-            self._node.controller.submit(AutoCreate(tuple(asked)), partial(self._ended, asked))
+            self._node.active_controller.submit(AutoCreate(tuple(asked), configs), partial(self._ended, asked))
 
     def _pauses(self, name: str) -> bool:
         failure = self._failures.get(name)

@@ -58,6 +58,8 @@ class Heartbeat:
     want_shut_down: bool
     offline: tuple[uuid.UUID, ...] = ()
     """The data folders that have failed."""
+    cordoned: tuple[uuid.UUID, ...] | None = None
+    """The data folders that get no new replica. None: the broker does not say."""
 
     def refused(self, outcome: Outcome) -> Beat:
         return Beat(outcome.code)
@@ -94,6 +96,17 @@ class FoldersFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldersCordoned:
+    """The cordoned data folders of the controller's own broker; the heartbeats of other brokers name theirs. Answer: an Outcome."""
+
+    broker_id: int
+    cordoned: tuple[uuid.UUID, ...]
+
+    def refused(self, outcome: Outcome) -> Outcome:
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessEnded:
     """The process of a broker has ended: its heartbeat connection is closed, and no process listens at its address. Answer: an Outcome."""
 
@@ -102,47 +115,6 @@ class ProcessEnded:
 
     def refused(self, outcome: Outcome) -> Outcome:
         return outcome
-
-
-class IsrProposal(NamedTuple):
-    """The ISR that a leader asks for. A member's broker epoch is -1 if it is not to be checked."""
-
-    topic_id: uuid.UUID | None
-    partition: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[tuple[int, int], ...]  # broker id, broker epoch
-    recovering: int = 0
-
-
-class IsrOutcome(NamedTuple):
-    """The state of the partition after a proposal; only the error counts if there is one."""
-
-    error: ErrorCode
-    leader: int = 0
-    leader_epoch: int = 0
-    isr: tuple[int, ...] = ()
-    partition_epoch: int = 0
-    recovering: int = 0
-
-
-class PartitionsAltered(NamedTuple):
-    """The answer to AlterPartition: an error for the request, or an outcome per proposal, in order."""
-
-    error: ErrorCode
-    outcomes: tuple[IsrOutcome, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AlterPartition:
-    """A leader asks for other ISRs. Answer: PartitionsAltered."""
-
-    broker_id: int
-    broker_epoch: int
-    proposals: tuple[IsrProposal, ...]
-
-    def refused(self, outcome: Outcome) -> PartitionsAltered:
-        return PartitionsAltered(outcome.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +159,19 @@ class RegisterController:
 
 @dataclass(frozen=True, slots=True)
 class UnregisterBroker:
-    """Forget a broker that is gone for good. Answer: an Outcome."""
+    """Forget a broker that will not return. Answer: an Outcome."""
 
     broker_id: int
+
+    def refused(self, outcome: Outcome) -> Outcome:
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterController:
+    """Forget a controller that will not return. Answer: an Outcome."""
+
+    controller_id: int
 
     def refused(self, outcome: Outcome) -> Outcome:
         return outcome

@@ -1,6 +1,6 @@
 """The commands of the controller, and its answers.
 
-The handlers in `apis/` make commands, and the rules beside this file turn them into a `Plan`. All are immutable, because they
+The handlers in `apis/` make commands, and the rules beside this file turn them into a `PlannedChange`. All are immutable, because they
 pass between the data plane's thread and the controller's. `refused` returns the answer with one outcome for everything asked.
 """
 
@@ -36,7 +36,7 @@ class Facts(NamedTuple):
     kraft_obstacle: Callable[[], str | None] = lambda: None  # why the log cannot name its voters
 
 
-class Plan(NamedTuple):
+class PlannedChange(NamedTuple):
     """The records of a command, which are one atomic batch, and the answer when they are durable."""
 
     records: list[MetadataRecord]
@@ -75,9 +75,10 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True)
 class AutoCreate:
-    """Create the missing topics with the broker's defaults. Answer: name -> TopicCreated."""
+    """Create the missing topics with the broker's defaults, and with `configs`. Answer: name -> TopicCreated."""
 
     names: tuple[str, ...]
+    configs: tuple[tuple[str, str | None], ...] = ()
 
     def refused(self, outcome: Outcome) -> dict[str, TopicCreated]:
         return {name: TopicCreated(outcome) for name in self.names}
@@ -201,7 +202,7 @@ class CreateAcls:
 
 
 class AclFilter(NamedTuple):
-    """Which entries are meant: codes of CreateAcls, 1 for any; None for any text. Pattern 2 means those that hold for the name."""
+    """Which entries are meant: codes of CreateAcls, 1 for any; None for any string. Pattern 2 means those that hold for the name."""
 
     resource_type: int
     resource_name: str | None

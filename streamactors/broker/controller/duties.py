@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.controller.cluster_command import Heartbeat, ProcessEnded, RegisterBroker
-from streamactors.broker.controller.command import Command, Facts, Outcome, Plan
+from streamactors.broker.controller.command import Facts, Outcome, PlannedChange
 from streamactors.broker.controller.metadata_feed import AskQuorum, Replica
 from streamactors.broker.controller.metadata_log import MetadataLog
 from streamactors.broker.controller.rules.plan_partitions import allows_unclean, balance_leaders
@@ -28,6 +28,9 @@ from streamactors.broker.quorum.raft.raft_messages import Fetch
 from streamactors.broker.quorum.voters_history import other_folder
 from streamactors.log_limit import log_limited
 
+if TYPE_CHECKING:
+    from streamactors.broker.controller.controller import Controller
+
 _log = logging.getLogger("streamactors.broker.controller")
 
 CHECKS_PER_SESSION: Final = 10
@@ -37,23 +40,12 @@ MOST_REPLICAS: Final = 10_000
 Reply = Callable[[Any], object]
 
 
-class Writing(Protocol):
-    """The part of the controller that carries out plans."""
-
-    def facts(self) -> Facts: ...
-
-    @property
-    def writing(self) -> bool: ...
-
-    def write(self, made: Plan, reply: Reply, command: Command | None = None) -> None: ...
-
-
 class Duties:
-    """See the module."""
+    """The sessions of the brokers, the balance of leaders, and the nodes that read the metadata log."""
 
     def __init__(
         self,
-        controller: Writing,
+        controller: Controller,
         dispatcher: Dispatcher,
         metadata: MetadataLog,
         quorum: Quorum,
@@ -129,7 +121,7 @@ class Duties:
             case Heartbeat() if not self._quorum.in_touch:
                 # The broker would take the answer for a lease, while another controller gives its partitions other leaders.
                 refused = command.refused(Outcome(ErrorCode.NOT_CONTROLLER))
-                self._controller.write(Plan([], refused), reply, command)
+                self._controller.write(PlannedChange([], refused), reply, command)
             case Heartbeat():
                 facts = self._controller.facts()
                 end = self._metadata.end_offset
@@ -213,11 +205,11 @@ class Duties:
         """Write a no-op record if the log has not grown since the last look. The record tells every reader that it is up to date."""
         if not self._controller.writing and self._metadata.end_offset == end_offset:
             try:
-                self._controller.write(Plan([NoOp()], None), lambda _: None)
+                self._controller.write(PlannedChange([NoOp()], None), lambda _: None)
             except StorageShortage:
                 pass  # the next look tries again
             except BrokerError as error:
-                _log.warning("no no-op record is written any more: %s", error)
+                _log.warning("no-op records are no longer written: %s", error)
                 return
         self._look_again(self._metadata.end_offset)
 
@@ -227,7 +219,7 @@ class Duties:
         self._balance_at_ms = self._now_ms() + self._balance_ms
         made = balance_leaders(self._controller.facts())
         if made.records:
-            _log.info("%d partitions get their preferred leader, or any", made.answer)
+            _log.info("%d partitions get their preferred leader, or any other", made.answer)
             self._controller.write(made, lambda _: None)
 
     def _now_ms(self) -> float:

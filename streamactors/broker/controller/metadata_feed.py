@@ -1,19 +1,22 @@
-"""What other nodes ask a node that has a vote on the metadata log, and what it answers. Pure values.
+"""Requests of other nodes to a node with a vote on the metadata log, and its answers. Pure values.
 
 Owner: the controller's `Duties`. The rules of the answers are those of the quorum: `quorum.raft_state`."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Set
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamactors.broker.controller.command import Outcome
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import Answer, Request
 from streamactors.broker.quorum.voter_requests import Changed
 from streamactors.broker.quorum.voter_requests import Request as VoterRequest
-from streamactors.broker.runtime import Voters
+
+if TYPE_CHECKING:
+    from streamactors.broker.quorum.quorum import Quorum
+    from streamactors.broker.quorum.voter_set import VoterSet
 
 
 class Leadership(NamedTuple):
@@ -25,20 +28,7 @@ class Leadership(NamedTuple):
 
 NOBODY: Final = Leadership()
 OBSERVED_MS: Final = 300_000
-"""For so long after its last fetch a node without a vote is described as an observer, as by Apache Kafka."""
-
-
-class KnowsQuorum(Protocol):
-    """The part of `Quorum` that is described."""
-
-    @property
-    def leader(self) -> int | None: ...
-    @property
-    def epoch(self) -> int: ...
-    @property
-    def voters(self) -> Set[int]: ...
-    @property
-    def known_high_watermark(self) -> int: ...
+"""For this time after its last fetch a node without a vote is described as an observer, as by Apache Kafka."""
 
 
 class AskQuorum(NamedTuple):
@@ -87,9 +77,7 @@ class ChangeVoters(NamedTuple):
         return Changed(outcome.code, outcome.message)
 
 
-def view_of(
-    quorum: KnowsQuorum, own: Replica, others: Mapping[int, Replica], named: Voters | None = None
-) -> QuorumView:
+def view_of(quorum: Quorum, own: Replica, others: Mapping[int, Replica], named: VoterSet | None = None) -> QuorumView:
     """Return the leader's view of the quorum: `own` is its own replica, `others` are the replicas that have read its log.
 
     `named` are the voters in the log. The log knows the folder of a voter that has not fetched yet."""

@@ -58,6 +58,15 @@ MAX_PIECE_BYTES: Final = 1 << 20  # of a snapshot
 CONFIG: Final = LogConfig(cleanup_policy=(), retention_ms=-1, retention_bytes=-1, max_message_bytes=2**30)
 
 
+def open_log(logs: LogManager) -> PartitionLog:
+    """Return the log of a data folder, a new one if there is none."""
+    log = logs.get(METADATA_TOPIC, 0)
+    if log is None:
+        return logs.create(METADATA_TOPIC, 0, TOPIC_ID, CONFIG)
+    log.update_config(CONFIG)
+    return log
+
+
 class MetadataLog:
     """Reads the log into an image, and appends to it."""
 
@@ -68,17 +77,12 @@ class MetadataLog:
         self._snapshot: EpochEnd | None = None
         self._history = VotersHistory()
         self.on_voters: Callable[[VoterSet | None], object] = lambda _: None
-        """Called when other voters count, or the same at other addresses. Set by the owner."""
+        """Called when the voters, or their addresses, have changed. Set by the owner."""
 
     @classmethod
     def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataLog:
         """Return the log of a data folder, a new one if there is none."""
-        log = logs.get(METADATA_TOPIC, 0)
-        if log is None:
-            log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, CONFIG)
-        else:
-            log.update_config(CONFIG)
-        return cls(log, now_ms)
+        return cls(open_log(logs), now_ms)
 
     @property
     def end_offset(self) -> int:
@@ -142,7 +146,7 @@ class MetadataLog:
     @property
     def newest_snapshot(self) -> EpochEnd | None:
         """Return (epoch, end offset) of the newest snapshot, None if there is none, or only that of a formatted folder. While the folder cannot be
-        listed, for want of a descriptor for example, it is the one that was found last."""
+        listed, because no descriptor is left for example, it is the one that was found last."""
         with suppress(OSError):
             self._snapshot = newest_snapshot(self._log)
         return self._snapshot

@@ -73,7 +73,7 @@ def has_news(log: PartitionLog, image: MetadataImage) -> bool:
 
 
 def begin_after_snapshot(log: PartitionLog, now_ms: int) -> None:
-    """Begin the log anew after its newest snapshot if it must (see `begins_anew`). Raises StorageError."""
+    """Begin the log again after its newest snapshot if necessary (see `begins_anew`). Raises StorageError."""
     snapshot = newest_snapshot(log)
     if snapshot is None or not begins_anew(snapshot, log.latest_epoch, log.end_offset):
         return
@@ -104,6 +104,6 @@ def _tell_of_loss(log: PartitionLog, end_offset: int) -> None:
 
 
 def disk_error(log: PartitionLog, error: OSError, what: str) -> StorageError:
-    """Return the error to raise for a file beside the metadata log. Its data folder hears of it."""
+    """Return the error to raise for a file beside the metadata log. Its data folder is notified."""
     kind = StorageShortage if passes(log.folder.note(error)) else StorageError
     return kind(f"{what}: {error.strerror or error}")

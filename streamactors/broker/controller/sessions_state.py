@@ -1,6 +1,6 @@
 """Which brokers are alive, as one pure state machine: registration, heartbeats, fencing and controlled shutdown.
 
-Owner: the controller's `Duties`. Each method gets the image and the time, and returns a `Plan`: the records that must be durable before
+Owner: the controller's `Duties`. Each method gets the image and the time, and returns a `PlannedChange`: the records that must be durable before
 the answer may be sent. Rules: Apache Kafka's ClusterControlManager and BrokerHeartbeatManager (KIP-631).
 
 The sessions are in memory only. A controller that starts gives every registered broker a new session."""
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat, ProcessEnded, RegisterBroker, Registered
-from streamactors.broker.controller.command import Outcome, Plan
+from streamactors.broker.controller.command import Outcome, PlannedChange
 from streamactors.broker.controller.rules.election_rules import Unclean, with_broker, without_broker, without_folders
+from streamactors.broker.controller.rules.folder_rules import cordoned
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -69,18 +70,18 @@ class Sessions:
 
     def register(
         self, image: MetadataImage, command: RegisterBroker, next_offset: int, now_ms: float, unclean: Unclean
-    ) -> Plan:
+    ) -> PlannedChange:
         """Register a broker under a new incarnation; it is fenced until its heartbeats say that it has caught up.
 
         `next_offset` is the offset of the next record, and so the new broker epoch."""
         error = self._registration_error(image, command, now_ms)
         if error:
-            return Plan([], Registered(error))
+            return PlannedChange([], Registered(error))
         known = image.brokers.get(command.broker_id)
         if known is not None and known.incarnation_id == command.incarnation_id:
             # The answer to an earlier attempt was lost.
             self._sessions[command.broker_id] = Session(known.broker_epoch, now_ms)
-            return Plan([], Registered(ErrorCode.NONE, known.broker_epoch))
+            return PlannedChange([], Registered(ErrorCode.NONE, known.broker_epoch))
         records: list[MetadataRecord] = []
         if known is not None and known.broker_epoch != command.previous_epoch:
             # It did not stop in order: its logs may have lost records, so it must leave every ISR that has other members.
@@ -99,7 +100,7 @@ class Sessions:
             )
         )
         self._sessions[command.broker_id] = Session(epoch, now_ms)
-        return Plan(records, Registered(ErrorCode.NONE, epoch))
+        return PlannedChange(records, Registered(ErrorCode.NONE, epoch))
 
     def _registration_error(self, image: MetadataImage, command: RegisterBroker, now_ms: float) -> ErrorCode:
         if command.cluster_id != self._cluster_id:
@@ -126,74 +127,90 @@ class Sessions:
 
     def heartbeat(
         self, image: MetadataImage, beat: Heartbeat, next_offset: int, now_ms: float, unclean: Unclean
-    ) -> Plan:
+    ) -> PlannedChange:
         """Note that a broker is alive; unfence, fence or release it as it wants, if that is possible now."""
         broker = image.brokers.get(beat.broker_id)
         if broker is None or broker.broker_epoch != beat.broker_epoch or beat.broker_id == self._own_id:
-            return Plan([], Beat(ErrorCode.STALE_BROKER_EPOCH))
+            return PlannedChange([], Beat(ErrorCode.STALE_BROKER_EPOCH))
         session = self._sessions.setdefault(beat.broker_id, Session(beat.broker_epoch, now_ms))
         session.heard_ms, session.offset = now_ms, beat.offset
         # A broker that has not applied the records which fenced it still takes itself for the leader of its partitions.
         caught_up = beat.offset >= max(broker.broker_epoch, self._fenced_at.get(beat.broker_id, -1))
+        changed = cordoned(image, broker, beat.cordoned)
+        planned = self._wanted(image, broker, session, beat, next_offset + len(changed), unclean, caught_up=caught_up)
+        return planned._replace(records=[*changed, *planned.records])
+
+    def _wanted(
+        self,
+        image: MetadataImage,
+        broker: BrokerRegistration,
+        session: Session,
+        beat: Heartbeat,
+        next_offset: int,
+        unclean: Unclean,
+        *,
+        caught_up: bool,
+    ) -> PlannedChange:
+        """Unfence, fence or release a broker as its heartbeat wants."""
         lost = without_folders(image, broker, beat.offline, unclean)
         if lost:  # what else the broker wants, its next heartbeat says again
-            return Plan(lost, Beat(ErrorCode.NONE, caught_up, is_fenced=broker.fenced))
+            return PlannedChange(lost, Beat(ErrorCode.NONE, caught_up, is_fenced=broker.fenced))
         if beat.want_shut_down:
             return self._leave(image, broker, session, next_offset, unclean)
         if beat.want_fence:
             records = [] if broker.fenced else self._fence(image, broker, unclean)
-            return Plan(records, Beat(ErrorCode.NONE, caught_up, is_fenced=True))
+            return PlannedChange(records, Beat(ErrorCode.NONE, caught_up, is_fenced=True))
         if broker.fenced and caught_up:
             unfenced = BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, fenced=UNFENCED)
             elected = with_broker(image, broker.broker_id, unclean)
-            return Plan([unfenced, *elected], Beat(ErrorCode.NONE, caught_up, is_fenced=False))
-        return Plan([], Beat(ErrorCode.NONE, caught_up, is_fenced=broker.fenced))
+            return PlannedChange([unfenced, *elected], Beat(ErrorCode.NONE, caught_up, is_fenced=False))
+        return PlannedChange([], Beat(ErrorCode.NONE, caught_up, is_fenced=broker.fenced))
 
     def _leave(
         self, image: MetadataImage, broker: BrokerRegistration, session: Session, next_offset: int, unclean: Unclean
-    ) -> Plan:
+    ) -> PlannedChange:
         """Move the leaderships of a broker that wants to stop; let it go when every other live broker knows the new leaders."""
         if broker.fenced:
             self._sessions.pop(broker.broker_id, None)
-            return Plan([], Beat(ErrorCode.NONE, True, is_fenced=True, should_shut_down=True))
+            return PlannedChange([], Beat(ErrorCode.NONE, True, is_fenced=True, should_shut_down=True))
         if not broker.in_controlled_shutdown:
             leaving = BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1)
             records = [leaving, *without_broker(image, broker.broker_id, unclean)]
             session.leaving_since = next_offset + len(records) - 1
-            return Plan(records, Beat(ErrorCode.NONE, True, is_fenced=False))
+            return PlannedChange(records, Beat(ErrorCode.NONE, True, is_fenced=False))
         others = [
             each.offset
             for broker_id, each in self._sessions.items()
             if broker_id != broker.broker_id and broker_id in image.brokers and not image.brokers[broker_id].fenced
         ]
         if min(others, default=session.leaving_since) < session.leaving_since:
-            return Plan([], Beat(ErrorCode.NONE, True, is_fenced=False))
+            return PlannedChange([], Beat(ErrorCode.NONE, True, is_fenced=False))
         self._sessions.pop(broker.broker_id)
-        return Plan(
+        return PlannedChange(
             self._fence(image, broker, unclean), Beat(ErrorCode.NONE, True, is_fenced=True, should_shut_down=True)
         )
 
     # --- the end of a session ---
 
-    def expire(self, image: MetadataImage, now_ms: float, unclean: Unclean) -> tuple[int, Plan] | None:
-        """Return one broker whose session has ended, with the records that fence it; None if every session stands."""
+    def expire(self, image: MetadataImage, now_ms: float, unclean: Unclean) -> tuple[int, PlannedChange] | None:
+        """Return one broker whose session has ended, with the records that fence it; None if no session has ended."""
         for broker_id, session in self._sessions.items():
             if now_ms - session.heard_ms > self._timeout_ms:
                 return broker_id, self._end(image, broker_id, unclean)
         return None
 
-    def process_ended(self, image: MetadataImage, command: ProcessEnded, unclean: Unclean) -> Plan:
+    def process_ended(self, image: MetadataImage, command: ProcessEnded, unclean: Unclean) -> PlannedChange:
         """Fence a broker whose process has ended, if it is still the registered one."""
         session = self._sessions.get(command.broker_id)
         if session is None or session.broker_epoch != command.broker_epoch:
-            return Plan([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
+            return PlannedChange([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
         return self._end(image, command.broker_id, unclean)
 
-    def _end(self, image: MetadataImage, broker_id: int, unclean: Unclean) -> Plan:
+    def _end(self, image: MetadataImage, broker_id: int, unclean: Unclean) -> PlannedChange:
         self._sessions.pop(broker_id)
         broker = image.brokers.get(broker_id)
         records = [] if broker is None or broker.fenced else self._fence(image, broker, unclean)
-        return Plan(records, Outcome())
+        return PlannedChange(records, Outcome())
 
     def _fence(self, image: MetadataImage, broker: BrokerRegistration, unclean: Unclean) -> list[MetadataRecord]:
         """Return the changes of partitions first, then that of the registration: the order of Apache Kafka."""

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamactors.broker.controller.cluster_command import (
-    AlterPartition,
-    IsrOutcome,
-    IsrProposal,
-    PartitionsAltered,
-)
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrOutcome, IsrProposal, PartitionsAltered
 from streamactors.broker.requests.api import LATER, Api, Body, Later
 from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import cluster_action

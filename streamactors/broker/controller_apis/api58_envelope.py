@@ -1,13 +1,12 @@
 """Envelope: a request of a client that another broker forwards to the controller (KIP-590).
 
 Versions: 0.   Authorised: CLUSTER_ACTION; the request inside is authorised for its client.
-Errors: PRINCIPAL_DESERIALIZATION_FAILURE, NOT_CONTROLLER, INVALID_REQUEST (a request that may not be forwarded, or bytes that are none).
+Errors: PRINCIPAL_DESERIALIZATION_FAILURE, NOT_CONTROLLER, INVALID_REQUEST (a request that may not be forwarded, or bytes that are not a request).
 Differs from Apache Kafka: nothing."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from streamactors.broker.errors import ErrorCode, Refusal
@@ -16,15 +15,16 @@ from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
 from streamactors.broker.protocol.primitives import read_string
 from streamactors.broker.requests.api import LATER, Api, Body, Later
+from streamactors.broker.requests.inner_request import InnerRequest
 from streamactors.broker.requests.request import Request, messages
-from streamactors.broker.security.rights import NOT_ALLOWED, cluster_action, each
+from streamactors.broker.security.rights import cluster_action
 
 _PRINCIPAL_START: Final = 2  # after the version
 
 
 def handle(request: Request) -> Body | Later:
     message = request.message
-    if not request.node.is_active():
+    if not request.node.controller.active:
         return refuse(request, ErrorCode.NOT_CONTROLLER)
     try:
         principal, by_token = _principal(message.request_principal)
@@ -36,7 +36,8 @@ def handle(request: Request) -> Body | Later:
         inner = _unpacked(request, frame, _Client(principal, by_token, client, request))
     except (MalformedMessage, Refusal):
         return refuse(request, ErrorCode.INVALID_REQUEST)
-    return inner.serve()
+    inner.serve()
+    return LATER
 
 
 class _Login(NamedTuple):
@@ -44,7 +45,7 @@ class _Login(NamedTuple):
 
 
 class _Client:
-    """The client whose request the envelope holds, in the place of a connection. Its login is that at the broker which forwards."""
+    """Stands in for the connection of the client whose request the envelope holds. The client has logged in at the forwarding broker."""
 
     def __init__(self, principal: str, by_token: bool, host: str, outer: Request) -> None:
         self.principal = principal
@@ -56,6 +57,9 @@ class _Client:
         self.unfinished: set[Any] = set()
         self._outer = outer
 
+    def throttle(self, ms: float) -> None:
+        """Do nothing: the answer has the throttle time, and the forwarding broker throttles the connection."""
+
     def close(self, reason: str) -> None:
         """Answer the envelope: the request inside cannot be answered."""
         if not self.closed:
@@ -66,60 +70,27 @@ class _Client:
         return self.host
 
 
-class _Enveloped(Request):
+class _Enveloped(InnerRequest):
     """The request inside; its answer goes into the answer to the envelope."""
 
-    forwarded = True
-    __slots__ = ("_outer", "_whole_api")
+    __slots__ = ("_outer",)
 
     def __init__(self, outer: Request, client: Any, header: Any, api: Api, size: int) -> None:
         super().__init__(outer.node, client, header, api, size, outer.received_at_ms)
         self._outer = outer
-        self._whole_api = api
 
-    def serve(self) -> Later:
-        """Check the client's rights and call the handler."""
-        api = self._whole_api
-        try:
-            if api.authorise is not each and (denied := api.authorise(self)):
-                self.refuse(denied, NOT_ALLOWED.get(denied))
-                return LATER
-            answer = api.handle(self)
-        except Exception as error:  # noqa: BLE001 - a bug of one handler must not stop the controller
-            self.fail(error)
-            return LATER
-        if answer is not LATER:
-            self.answer_here(answer)
-        return LATER
+    def _not_controller(self) -> None:
+        self._outer.answer(refuse(self._outer, ErrorCode.NOT_CONTROLLER))
 
-    def answer_here(self, answer: Any) -> None:
-        """As `answer`. If this controller does not lead any more, the broker that forwards hears that it does not lead, and asks the next controller."""
-        if not self.answered and _names(answer, ErrorCode.NOT_CONTROLLER):
-            self.answered = True
-            self._outer.answer(refuse(self._outer, ErrorCode.NOT_CONTROLLER))
-            return
-        super().answer_here(answer)
-
-    def _finish(self, parts: list[Part]) -> None:
-        if self.answered:
-            return
-        self.answered = True
+    def _pass_on(self, parts: list[Part]) -> None:
         frame = b"".join(bytes(part) for part in parts if isinstance(part, bytes | bytearray | memoryview))
         self._outer.answer({"response_data": frame[4:], "error_code": ErrorCode.NONE})
-
-
-def _names(answer: Any, code: ErrorCode) -> bool:
-    """Whether an answer has this error, at its top or for one of the things that it is about."""
-    if isinstance(answer, Mapping):
-        return answer.get("error_code") == code or any(_names(each, code) for each in answer.values())
-    return isinstance(answer, list | tuple) and any(_names(each, code) for each in answer)
 
 
 def _unpacked(request: Request, frame: memoryview, client: _Client) -> _Enveloped:
     header = read_request_header(frame)
     key, version, _, _, body = header
-    routes = request.node.controller_routes
-    api = None if routes is None else routes.get(key)
+    api = request.node.controller_routes.get(key)
     if api is None or not api.forwarded or not api.versions[0] <= version <= api.versions[1] or api.encode is not None:
         raise Refusal(ErrorCode.INVALID_REQUEST)
     inner = _Enveloped(request, client, header, api, len(frame))

@@ -1,4 +1,4 @@
-"""FetchSnapshot: a snapshot of the metadata, piece by piece, for a node whose records are not in the log any more (KIP-630).
+"""FetchSnapshot: a snapshot of the metadata, piece by piece, for a node whose next records are no longer in the log (KIP-630).
 
 Versions: 0-1 (1 directory id and endpoints KIP-853).   Authorised: CLUSTER_ACTION.
 Errors: INCONSISTENT_CLUSTER_ID, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE.

@@ -1,6 +1,6 @@
 """BrokerHeartbeat: keeps the session of a broker alive, and asks to be unfenced, fenced or released (KIP-631).
 
-Versions: 0-1 (1 offline data folders).   Authorised: CLUSTER_ACTION.   Errors: STALE_BROKER_EPOCH.
+Versions: 0-2 (1 offline data folders, 2 cordoned data folders KIP-1066).   Authorised: CLUSTER_ACTION.   Errors: STALE_BROKER_EPOCH.
 Differs from Apache Kafka: with controller.fence.closed.connections, a broker whose heartbeat connection is closed and whose listener
 refuses connections is fenced at once: its process has ended."""
 
@@ -28,6 +28,7 @@ def handle(request: Request) -> Later:
         message.want_fence,
         message.want_shut_down,
         tuple(message.offline_log_dirs) if request.version >= _FIRST_WITH_FOLDERS else (),
+        None if message.cordoned_log_dirs is None else tuple(message.cordoned_log_dirs),
     )
 
     @request.answer_with
@@ -44,4 +45,4 @@ def handle(request: Request) -> Later:
     return LATER
 
 
-API: Final = Api(key=63, versions=(0, 1), authorise=cluster_action, handle=handle, between_nodes=True)
+API: Final = Api(key=63, versions=(0, 2), authorise=cluster_action, handle=handle, between_nodes=True)

@@ -18,7 +18,7 @@ class HeartbeatConnection:
         self.broker_id = self.broker_epoch = -1
 
     def force_complete(self) -> bool:
-        """Look whether the broker's process has ended, and have the broker fenced if so."""
+        """Check whether the broker's process has ended, and have the broker fenced if so."""
         node = self._node
         broker = node.metadata.image.brokers.get(self.broker_id)
         if broker is not None and not broker.fenced and broker.broker_epoch == self.broker_epoch:

@@ -54,7 +54,7 @@ def ask_quorum(
 
 
 def is_to_voter(request: Request, partition: Any) -> bool:
-    """Whether a request names this node as a voter, by its id and its folder, or names none. Without a folder any one is right."""
+    """Whether a request names this node as a voter, by its id and its folder, or no voter. A request without a folder matches any folder."""
     voter, folder = request.message.voter_id, partition.voter_directory_id
     if voter < 0:
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from streamactors.actors.messages import Actor, ActorAddress
 from streamactors.actors.running.supervision import FailureRecord, Supervision
@@ -21,8 +21,10 @@ from streamactors.broker.coordinator.coordinator_messages import (
     Restart,
     WriteCallbackFailed,
 )
-from streamactors.broker.coordinator.deadlines import DeadlineTimers
 from streamactors.broker.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from streamactors.actors.dispatching.real_time import Timers
 
 _log = logging.getLogger("streamactors.broker.coordinator")
 
@@ -34,7 +36,7 @@ class CoordinatorPhase(Enum):
 
     LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the partition is being read
     ACTIVE = ErrorCode.NONE  # the shard serves requests
-    FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE  # reading the partition failed; it is tried again after a back-off
+    FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE  # reading the partition failed; it is retried after a back-off
     RESIGNED = ErrorCode.NOT_COORDINATOR  # another broker leads the partition
 
     @property
@@ -86,7 +88,7 @@ class CoordinatorActor(Actor, Generic[S]):  # type: ignore[misc]
         new_shard: Callable[[], S],
         load: Callable[[], object],
         tell: Tell,
-        timers: DeadlineTimers,
+        timers: Timers,
         now_ms: Callable[[], float],
         kept: frozenset[type] = frozenset(),
     ) -> None:

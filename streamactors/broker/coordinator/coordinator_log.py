@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamactors.broker.coordinator.coordinator_messages import Flush, WriteCallbackFailed
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.builder import BatchBuilder
 from streamactors.broker.records.record import NewRecord
+
+if TYPE_CHECKING:
+    from streamactors.broker.replication.partition_table import AppendOutcome
 
 Then = Callable[[ErrorCode, int], object]  # error, offset of the first of these records
 Refuse = Callable[[ErrorCode], object]
@@ -25,19 +28,8 @@ _RECORD_OVERHEAD: Final = 32  # the most bytes that a record adds to its key and
 _BATCH_OVERHEAD: Final = 61  # the header of a batch
 
 
-class Appended(Protocol):
-    """The outcome of an append."""
-
-    @property
-    def error(self) -> ErrorCode: ...
-    @property
-    def base_offset(self) -> int: ...
-
-
-class Append(Protocol):
-    """Appends one batch to the partition and reports the outcome once."""
-
-    def __call__(self, batch: bytearray, then: Callable[[Appended], object], /) -> None: ...
+Append = Callable[[bytearray, Callable[["AppendOutcome"], object]], None]
+"""Appends one batch to the partition and reports the outcome once."""
 
 
 class _Buffered(NamedTuple):
@@ -53,7 +45,7 @@ class _InFlight:
 
     def __init__(self, waiting: Sequence[_Buffered]) -> None:
         self.waiting = waiting
-        self.outcome: Appended | None = None
+        self.outcome: AppendOutcome | None = None
 
 
 class CoordinatorLog:
@@ -151,7 +143,7 @@ class CoordinatorLog:
         self._in_flight.append(sent)
         self._append(batch, lambda outcome: self._appended(sent, outcome))
 
-    def _appended(self, sent: _InFlight, outcome: Appended) -> None:
+    def _appended(self, sent: _InFlight, outcome: AppendOutcome) -> None:
         sent.outcome = outcome
         # An earlier batch may be unacknowledged: the state must follow the order of the log.
         while self._in_flight and (done := self._in_flight[0].outcome) is not None:

@@ -17,7 +17,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """Everything that was read is committed: every later leader has it, too. A shard that needs to know serves this message."""
+    """All records that were read are committed: every later leader has them, too. A shard that depends on this serves the message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("streamactors.broker.coordinator")
 
 CONFIRM_MS: Final = 20.0
-"""How often a new coordinator looks whether what it has read is committed."""
+"""How often a new coordinator checks whether the records that it has read are committed."""
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class Coordinators(Generic[S]):
             self._coordinators.pop(index).cell.tell(Resign())
 
     def every(self, interval_ms: float, event: type) -> None:
-        """Send all coordinators an event once per interval. One without a lease could not write what it decides."""
+        """Send all coordinators an event once per interval. A coordinator without a lease could not write its decisions."""
 
         def due() -> None:
             for index, coordinator in self._coordinators.items():
@@ -214,7 +214,7 @@ class Coordinators(Generic[S]):
 
         def loaded(outcome: HelperOutcome[object]) -> None:
             if self._loads[index] is not this_load:
-                return  # the log is read again already; what that reading ends in counts
+                return  # the log is already being read again; the outcome of that reading counts
             if outcome.error is not None:
                 cell.tell(LoadFailed(outcome.error))
                 return
@@ -223,7 +223,7 @@ class Coordinators(Generic[S]):
             confirm()
 
         def confirm() -> None:
-            """Tell the coordinator when everything that it has read is committed. A new leader may have read more."""
+            """Tell the coordinator when all records that it has read are committed. A new leader may have read uncommitted ones."""
             if self._loads[index] is not this_load:
                 return  # the log was read again since, further
             if partition.high_watermark >= end:

@@ -1,32 +1,19 @@
 """Deadlines that move far more often than they fire, such as sessions, which every heartbeat extends.
 
-Owner: one coordinator, on its dispatcher's thread. To move a deadline later is one assignment: the timer stays armed for the
+Owner: one coordinator, on its dispatcher's thread. Moving a deadline to a later time is one assignment: the timer stays armed for the
 old deadline and is armed again for the rest. Otherwise each heartbeat would cancel a timer and set a new one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from streamactors.clock import Clock
+if TYPE_CHECKING:
+    from streamactors.actors.dispatching.real_time import Timers
+    from streamactors.actors.dispatching.timing_wheel import Timer
 
 K = TypeVar("K")
 E = TypeVar("E")
-
-
-class Armed(Protocol):
-    """A timer that can be cancelled."""
-
-    def cancel(self) -> bool: ...
-
-
-class DeadlineTimers(Protocol):
-    """Sets timers: a dispatcher, or a test."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    def call_at(self, deadline_ms: float, fn: Callable[[], object]) -> Armed: ...
 
 
 class _Entry(Generic[E]):
@@ -36,13 +23,13 @@ class _Entry(Generic[E]):
         self.deadline_ms = deadline_ms
         self.armed_for_ms = deadline_ms
         self.event = event
-        self.timer: Armed | None = None
+        self.timer: Timer | None = None
 
 
 class Deadlines(Generic[K, E]):
     """One deadline per key; `fire(key, event)` is called once when the deadline passes."""
 
-    def __init__(self, timers: DeadlineTimers, now_ms: Callable[[], float], fire: Callable[[K, E], object]) -> None:
+    def __init__(self, timers: Timers, now_ms: Callable[[], float], fire: Callable[[K, E], object]) -> None:
         self._timers = timers
         self._now_ms = now_ms
         self._fire = fire

@@ -1,4 +1,5 @@
-"""Consumer groups: handlers call `Groups`, which passes each request to the coordinator of the group's partition.
+"""Groups of every kind: handlers call `Groups`, which passes each request to the coordinator of the group's partition.
 
-The coordinator's `GroupShard` steps the pure machine in `classic_state.py` for members, and `offset_requests.py` for offsets.
-Both write to `__consumer_offsets`; `group_record.py` and `offset_record.py` are the formats, `group_loading.py` reads them."""
+The coordinator's `GroupShard` has one map of groups. The packages `classic/`, `consumer/`, `share/` and `streams/` have a pure machine each, and a
+`GroupKind` that runs it; `offset_requests.py` serves offsets. All write to `__consumer_offsets`: `record_folds.py` names the records of groups, and `group_loading.py`
+reads them."""

@@ -1,7 +1,7 @@
 """Reads an offsets partition into the state of a new coordinator.
 
-Owner: a helper thread, which passes the state to the coordinator. 100,000 committed offsets take well under two seconds. Records
-of newer group protocols are ignored."""
+Owner: a helper thread, which passes the state to the coordinator. 100,000 committed offsets take well under two seconds.
+`record_folds.py` has the records of groups. Records of group protocols that are not there are kept in the log and ignored."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from streamactors.broker.group.classic.classic_group import Group, GroupRules
+from streamactors.broker.group.group_kind import CoordinatedGroup
 from streamactors.broker.group.group_messages import LoadedGroups
-from streamactors.broker.group.group_record import KEY_VERSION as GROUP_KEY_VERSION
-from streamactors.broker.group.group_record import decode_group_key, decode_group_value
 from streamactors.broker.group.offset_record import KEY_VERSIONS as OFFSET_KEY_VERSIONS
 from streamactors.broker.group.offset_record import decode_offset_key, decode_offset_value
 from streamactors.broker.group.offsets_state import OffsetsState
+from streamactors.broker.group.record_folds import FOLDS
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control import read_marker
@@ -28,8 +28,8 @@ _VERSION_BYTES: Final = 2
 
 
 def load_groups(batches: Iterable[RecordBatch], rules: GroupRules, name: str) -> LoadedGroups:
-    """Fold an offsets partition. A record that cannot be read is logged and left out."""
-    groups: dict[str, Group] = {}
+    """Fold an offsets partition. An unreadable record is logged and skipped."""
+    groups: dict[str, CoordinatedGroup] = {}
     offsets = OffsetsState()
     unknown: dict[int, int] = {}
     for batch in batches:
@@ -60,7 +60,7 @@ def load_groups(batches: Iterable[RecordBatch], rules: GroupRules, name: str) ->
 
 
 def _fold(
-    record: Record, producer_id: int, groups: dict[str, Group], offsets: OffsetsState, rules: GroupRules
+    record: Record, producer_id: int, groups: dict[str, CoordinatedGroup], offsets: OffsetsState, rules: GroupRules
 ) -> int | None:
     """Fold one record; return the version of its key if its kind is unknown."""
     key, value = record.key, record.value
@@ -73,12 +73,8 @@ def _fold(
             offsets.delete(group_id, (topic, partition))
         else:
             offsets.put(group_id, (topic, partition), decode_offset_value(value, record.offset), producer_id)
-    elif kind == GROUP_KEY_VERSION:
-        group_id = decode_group_key(key)
-        if value is None:
-            groups.pop(group_id, None)
-        else:
-            groups[group_id] = decode_group_value(group_id, value, rules)
+    elif (fold := FOLDS.get(kind)) is not None:
+        fold(groups, key, value, rules)
     else:
         return kind
     return None

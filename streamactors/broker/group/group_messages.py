@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from streamactors.broker.group.classic.classic_group import Group
+from streamactors.broker.group.consumer.consumer_messages import ToConsumerGroup
+from streamactors.broker.group.group_kind import CoordinatedGroup
 from streamactors.broker.group.offset_record import CommittedOffset
 from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
+from streamactors.broker.group.streams.streams_messages import DescribeStreamsGroup, ToStreamsGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,11 @@ class CommitOffsets:
     offsets: Sequence[NewOffset]
     retention_ms: int = -1
     unknown_group: ErrorCode = ErrorCode.ILLEGAL_GENERATION  # the error of this request's version
+    version: int = 0  # of the request
     producer_id: int = -1
     producer_epoch: int = -1
     still_open: Callable[[], bool] = lambda: True
-    """Whether the transaction that the offsets belong to is open: its marker may have come before this message."""
+    """Whether the transaction that the offsets belong to is open: its marker may have been written before this message."""
 
     def refuse(self, error: ErrorCode) -> None:
         self.reply_to([error] * len(self.offsets))
@@ -65,6 +68,8 @@ class FetchOffsets:
     group_id: str
     partitions: Sequence[PartitionKey] | None
     require_stable: bool
+    member_id: str | None = None
+    member_epoch: int = -1
 
     def refuse(self, error: ErrorCode) -> None:
         self.reply_to(FetchedOffsets(error))
@@ -86,7 +91,7 @@ class FetchedOffsets(NamedTuple):
 class DescribeGroups:
     """Answered with the groups that exist; the error is for all of them."""
 
-    reply_to: Callable[[ErrorCode, Sequence[Group | None]], object]
+    reply_to: Callable[[ErrorCode, Sequence[CoordinatedGroup | None]], object]
     group_ids: Sequence[str]
 
     def refuse(self, error: ErrorCode) -> None:
@@ -95,7 +100,7 @@ class DescribeGroups:
 
 @dataclass(frozen=True, slots=True)
 class ListGroups:
-    reply_to: Callable[[ErrorCode, Sequence[Group]], object]
+    reply_to: Callable[[ErrorCode, Sequence[CoordinatedGroup]], object]
 
     def refuse(self, error: ErrorCode) -> None:
         self.reply_to(error, ())
@@ -133,20 +138,32 @@ class WriteMarker:
     producer_epoch: int
     coordinator_epoch: int
     committed: bool
+    is_stale: Callable[[], bool] = lambda: False
+    """Whether the marker is of a transaction that has ended in this partition. Asked when the marker is about to be written."""
 
     def refuse(self, error: ErrorCode) -> None:
         self.reply_to(error)
 
 
 Request = (
-    ToGroup | CommitOffsets | FetchOffsets | DescribeGroups | ListGroups | DeleteGroups | DeleteOffsets | WriteMarker
+    ToGroup
+    | ToConsumerGroup
+    | ToStreamsGroup
+    | DescribeStreamsGroup
+    | CommitOffsets
+    | FetchOffsets
+    | DescribeGroups
+    | ListGroups
+    | DeleteGroups
+    | DeleteOffsets
+    | WriteMarker
 )
 
 
 class LoadedGroups(NamedTuple):
     """The groups and offsets of an offsets partition."""
 
-    groups: dict[str, Group]
+    groups: dict[str, CoordinatedGroup]
     offsets: OffsetsState
 
 

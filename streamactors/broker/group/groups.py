@@ -13,7 +13,12 @@ from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinators import Coordinators, Kind, gather
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from streamactors.broker.group.classic.classic_group import Group, GroupRules
+from streamactors.broker.group.classic.classic_group import GroupRules
+from streamactors.broker.group.consumer.consumer_events import ConsumerRules
+from streamactors.broker.group.consumer.consumer_messages import TopicsChanged
+from streamactors.broker.group.consumer.consumer_rules import consumer_rules
+from streamactors.broker.group.consumer.consumer_surroundings import ConsumerSurroundings
+from streamactors.broker.group.group_kind import CoordinatedGroup
 from streamactors.broker.group.group_loading import load_groups
 from streamactors.broker.group.group_messages import (
     DeleteGroups,
@@ -28,19 +33,27 @@ from streamactors.broker.group.group_messages import (
 from streamactors.broker.group.group_metrics import PartitionLag, lags
 from streamactors.broker.group.group_shard import GroupShard
 from streamactors.broker.group.offset_requests import OffsetRules
+from streamactors.broker.group.share.share_messages import ShareRequest, ShareTopicsGone
+from streamactors.broker.group.share.share_needs import share_needs
+from streamactors.broker.group.streams.streams_events import StreamsRules
+from streamactors.broker.group.streams.streams_rules import streams_rules
 from streamactors.broker.metadata.delta import ImageDelta
+from streamactors.broker.metadata.metadata_record import GROUP_RESOURCE
 from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
+from streamactors.broker.share.state.share_states import ShareStates
 
 
 class Groups:
     """The operations on groups for handlers, the transaction component and metrics."""
 
-    def __init__(self, runtime: Runtime, partitions: PartitionTable) -> None:
+    def __init__(self, runtime: Runtime, partitions: PartitionTable, share_states: ShareStates | None = None) -> None:
+        """`share_states` stores the states of share partitions; without it there are no share groups."""
         config = runtime.config
         self._runtime = runtime
         self._partitions = partitions
+        self._share_states = share_states
         self._rules = GroupRules(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -59,13 +72,35 @@ class Groups:
                 self._new_shard,
                 lambda batches, name: load_groups(batches, self._rules, name),
                 lambda: self._runtime.config.offsets_commit_timeout_ms,
-                frozenset({TopicsDeleted}),
+                frozenset({TopicsDeleted, TopicsChanged, ShareTopicsGone}),
             ),
         )
 
     def _new_shard(self, name: str, _leader_epoch: int, log: CoordinatorLog, tell: Tell) -> GroupShard:
         runtime = self._runtime
-        return GroupShard(name, log, runtime.clock, runtime.client_timers, self._rules, self._offset_rules, tell)
+        share = None if self._share_states is None else share_needs(runtime, self._share_states.ask)
+        return GroupShard(
+            name,
+            log,
+            runtime.clock,
+            runtime.client_timers,
+            self._rules,
+            self._offset_rules,
+            tell,
+            ConsumerSurroundings(lambda: runtime.metadata.image, self.consumer_rules, runtime.helpers.run),
+            share,
+            self.streams_rules,
+        )
+
+    def streams_rules(self, group_id: str) -> StreamsRules:
+        """Return the settings of a streams group."""
+        image = self._runtime.metadata.image
+        return streams_rules(self._runtime.config, image.configs.get((GROUP_RESOURCE, group_id), {}))
+
+    def consumer_rules(self, group_id: str) -> ConsumerRules:
+        """Return the settings of a consumer group."""
+        image = self._runtime.metadata.image
+        return consumer_rules(self._runtime.config, image.configs.get((GROUP_RESOURCE, group_id), {}))
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -80,8 +115,13 @@ class Groups:
         self._coordinators.stop()
 
     def _topics_changed(self, delta: ImageDelta) -> None:
+        names = frozenset(topic.name for topic in (*delta.created, *delta.changed, *delta.deleted))
+        if names:
+            created_at = self._runtime.metadata.image.offset if delta.created else 0
+            self._coordinators.tell_all(TopicsChanged(names, created_at))
         if delta.deleted:
             self._coordinators.tell_all(TopicsDeleted(frozenset(topic.name for topic in delta.deleted)))
+            self._coordinators.tell_all(ShareTopicsGone(frozenset(topic.topic_id for topic in delta.deleted)))
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -93,7 +133,7 @@ class Groups:
         """Send a member's request to its group's coordinator."""
         self.tell(group_id, ToGroup(group_id, event))
 
-    def tell(self, group_id: str, request: Request) -> None:
+    def tell(self, group_id: str, request: Request | ShareRequest) -> None:
         """Send a request to a group's coordinator, or refuse it with NOT_COORDINATOR."""
         self._coordinators.tell(self._coordinators.index_of(group_id), request)
 
@@ -102,7 +142,7 @@ class Groups:
         self._coordinators.tell(index, end)
 
     def describe_groups(
-        self, group_ids: Sequence[str], then: Callable[[list[tuple[ErrorCode, Group | None]]], object]
+        self, group_ids: Sequence[str], then: Callable[[list[tuple[ErrorCode, CoordinatedGroup | None]]], object]
     ) -> None:
         """Call `then` with (error, group or None) for each id, in order."""
         self._of_each(DescribeGroups, group_ids, lambda found: then([(error, groups[0]) for error, groups in found]))
@@ -122,13 +162,13 @@ class Groups:
 
         gather([partial(ask, group_id) for group_id in group_ids], then)
 
-    def list_groups(self, then: Callable[[ErrorCode, list[Group]], object]) -> None:
+    def list_groups(self, then: Callable[[ErrorCode, list[CoordinatedGroup]], object]) -> None:
         """Call `then` with every group that this broker coordinates, or with the error of a partition that is being read."""
         self._coordinators.list_all(ListGroups, then)
 
     # -- metrics, read between the coordinators' messages -----------------------------------------------------------
 
-    def coordinated(self) -> Iterator[Group]:
+    def coordinated(self) -> Iterator[CoordinatedGroup]:
         """Yield the groups that this broker coordinates."""
         for shard in self._coordinators.shards():
             yield from shard.groups.values()

@@ -9,20 +9,16 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from streamactors.broker.config.setting import LONG_MAX
 from streamactors.broker.coordinator.coordinator_log import (
-    CoordinatorLog,
     KeyValue,
     Refuse,
     client_error,
     transactional_batch,
 )
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group.classic.classic_commit import check_commit, check_delete_offsets, session_touched
-from streamactors.broker.group.classic.classic_events import SetTimer
-from streamactors.broker.group.classic.classic_group import Group, GroupState
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
     DeleteOffsets,
@@ -39,13 +35,14 @@ from streamactors.broker.group.offset_record import (
     encode_offset_key,
     encode_offset_value,
 )
-from streamactors.broker.group.offsets_state import OffsetsState, PartitionKey
-from streamactors.broker.group.subscription import is_subscribed
+from streamactors.broker.group.offsets_state import PartitionKey
 from streamactors.broker.protocol.record_schema import too_long
 from streamactors.broker.records.control import build_marker
 from streamactors.broker.records.record import NewRecord
-from streamactors.clock import Clock
 from streamactors.log_limit import log_limited
+
+if TYPE_CHECKING:
+    from streamactors.broker.group.group_shard import GroupShard
 
 _log = logging.getLogger("streamactors.broker.group")
 
@@ -58,52 +55,32 @@ class OffsetRules:
     metadata_max_bytes: int = 4_096
 
 
-class OffsetsShard(Protocol):
-    """The part of a group shard that these functions use."""
-
-    name: str
-    log: CoordinatorLog
-    clock: Clock
-    groups: dict[str, Group]
-    offsets: OffsetsState
-    owed_tombstones: list[tuple[str, PartitionKey, CommittedOffset]]
-
-    @property
-    def offset_rules(self) -> OffsetRules: ...
-
-    def group(self, group_id: str) -> Group: ...
-
-    def set_timer(self, group_id: str, timer: SetTimer) -> None: ...
-
-    def remove(self, group_ids: Sequence[str], then: Callable[[ErrorCode], object]) -> None: ...
-
-
-def commit_offsets(shard: OffsetsShard, commit: CommitOffsets) -> None:
+def commit_offsets(shard: GroupShard, commit: CommitOffsets) -> None:
     """Write offsets if the member may commit."""
     transactional = commit.producer_id >= 0
     group = shard.groups.get(commit.group_id)
     if group is None:
         # A request without a generation is from an administrator, or a consumer with manual assignment.
         error = ErrorCode.NONE if commit.generation < 0 else commit.unknown_group
+        checked: Sequence[ErrorCode] = [error] * len(commit.offsets)
     else:
-        error = check_commit(
-            group, commit.member_id, commit.instance_id, commit.generation, transactional=transactional
-        )
-    if error is ErrorCode.NONE and not commit.still_open():
-        error = ErrorCode.INVALID_TXN_STATE
-    if error is not ErrorCode.NONE:
-        commit.reply_to([error] * len(commit.offsets))
+        checked = shard.kind_of(group).check_commit(group, commit)
+    if ErrorCode.NONE in checked and not commit.still_open():
+        checked = [ErrorCode.INVALID_TXN_STATE] * len(commit.offsets)
+    if ErrorCode.NONE not in checked:
+        commit.reply_to(checked)
         return
     if group is not None and not transactional:
-        touched = session_touched(group, commit.member_id)
-        if touched is not None:
-            shard.set_timer(commit.group_id, touched)
+        shard.kind_of(group).committed(group, commit)
     now_ms = shard.clock.wall_ms()
     expires_at_ms = NO_EXPIRY if commit.retention_ms < 0 else min(now_ms + commit.retention_ms, LONG_MAX)
     errors: list[ErrorCode] = []
     accepted: list[tuple[PartitionKey, CommittedOffset]] = []
     records: list[tuple[bytes, bytes | None]] = []
-    for new in commit.offsets:
+    for new, error in zip(commit.offsets, checked, strict=True):
+        if error is not ErrorCode.NONE:
+            errors.append(error)
+            continue
         if _too_large(new, shard.offset_rules.metadata_max_bytes):
             errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
@@ -143,12 +120,17 @@ def _too_large(new: NewOffset, limit: int) -> bool:
     return len(new.metadata) > limit or too_long(new.metadata)
 
 
-def fetch_offsets(shard: OffsetsShard, fetch: FetchOffsets) -> None:
+def fetch_offsets(shard: GroupShard, fetch: FetchOffsets) -> None:
     """Answer with committed offsets. An unknown group has none, without an error."""
     offsets, group_id = shard.offsets, fetch.group_id
     group = shard.groups.get(group_id)
-    dead = group is not None and group.state is GroupState.DEAD
-    known = {} if dead else offsets.of_group(group_id)
+    if group is not None:
+        error = shard.kind_of(group).check_fetch(group, fetch.member_id, fetch.member_epoch)
+        if error is not ErrorCode.NONE:
+            fetch.refuse(error)
+            return
+    gone = group is not None and shard.kind_of(group).is_gone(group)
+    known = {} if gone else offsets.of_group(group_id)
     wanted: Iterable[PartitionKey] = sorted(known) if fetch.partitions is None else fetch.partitions
     found = [
         FetchedOffset(*partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -159,15 +141,15 @@ def fetch_offsets(shard: OffsetsShard, fetch: FetchOffsets) -> None:
     fetch.reply_to(FetchedOffsets(ErrorCode.NONE, found))
 
 
-def delete_offsets(shard: OffsetsShard, delete: DeleteOffsets) -> None:
+def delete_offsets(shard: GroupShard, delete: DeleteOffsets) -> None:
     """Delete single offsets, except those of topics that the group's members subscribe to."""
     group = shard.groups.get(delete.group_id)
-    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_delete_offsets(group)
+    error = ErrorCode.GROUP_ID_NOT_FOUND if group is None else shard.kind_of(group).check_delete_offsets(group)
     if group is None or error is not ErrorCode.NONE:
         delete.reply_to(error, ())
         return
     errors = [
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_subscribed(group, topic) else ErrorCode.NONE
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if shard.kind_of(group).uses_topic(group, topic) else ErrorCode.NONE
         for topic, _ in delete.partitions
     ]
     existing = shard.offsets.partitions_of(delete.group_id)
@@ -179,12 +161,12 @@ def delete_offsets(shard: OffsetsShard, delete: DeleteOffsets) -> None:
     _write_tombstones(shard, chosen, lambda failed: delete.reply_to(client_error(failed), errors), delete.refuse)
 
 
-def delete_topics(shard: OffsetsShard, deleted: TopicsDeleted) -> None:
+def delete_topics(shard: GroupShard, deleted: TopicsDeleted) -> None:
     """Delete all offsets of deleted topics: a new topic of the same name begins at offset 0."""
     _delete_topics_offsets(shard, list(shard.offsets.of_topics(deleted.topics)))
 
 
-def _delete_topics_offsets(shard: OffsetsShard, offsets: Sequence[tuple[str, PartitionKey]]) -> None:
+def _delete_topics_offsets(shard: GroupShard, offsets: Sequence[tuple[str, PartitionKey]]) -> None:
     def then(error: ErrorCode) -> None:
         if error is not ErrorCode.NONE:
             left = [(*each, found) for each in offsets if (found := shard.offsets.get(*each)) is not None]
@@ -194,7 +176,7 @@ def _delete_topics_offsets(shard: OffsetsShard, offsets: Sequence[tuple[str, Par
     _write_tombstones(shard, offsets, then)
 
 
-def sweep(shard: OffsetsShard) -> None:
+def sweep(shard: GroupShard) -> None:
     """Delete offsets past their retention, and empty groups without offsets."""
     now_ms = shard.clock.wall_ms()
     owed, shard.owed_tombstones = shard.owed_tombstones, []
@@ -204,8 +186,10 @@ def sweep(shard: OffsetsShard) -> None:
     empty: list[str] = []
     expired: list[tuple[str, PartitionKey]] = []
     for group_id, group in shard.groups.items():
-        gone = shard.offsets.expired(group, now_ms, shard.offset_rules.retention_ms)
-        unused = group.state is GroupState.EMPTY and not group.pending_joins and shard.offsets.is_settled(group_id)
+        kind = shard.kind_of(group)
+        kept_since = partial(kind.kept_since, group)
+        gone = shard.offsets.expired(group_id, kept_since, now_ms, shard.offset_rules.retention_ms)
+        unused = kind.is_unused(group) and shard.offsets.is_settled(group_id)
         if unused and len(gone) == len(shard.offsets.of_group(group_id)):
             empty.append(group_id)  # its offsets go with it
         else:
@@ -230,8 +214,11 @@ def _log_remaining(name: str, count: int, what: str, error: ErrorCode) -> None:
     )  # fmt: skip
 
 
-def end_transaction(shard: OffsetsShard, end: WriteMarker) -> None:
+def end_transaction(shard: GroupShard, end: WriteMarker) -> None:
     """Write the marker, then commit or drop the transaction's offsets."""
+    if end.is_stale():
+        end.reply_to(ErrorCode.INVALID_PRODUCER_EPOCH)
+        return
 
     def written(error: ErrorCode, _offset: int) -> None:
         if error is ErrorCode.NONE:
@@ -250,7 +237,7 @@ def end_transaction(shard: OffsetsShard, end: WriteMarker) -> None:
 
 
 def _write_tombstones(
-    shard: OffsetsShard,
+    shard: GroupShard,
     offsets: Sequence[tuple[str, PartitionKey]],
     then: Callable[[ErrorCode], object],
     refuse: Refuse | None = None,

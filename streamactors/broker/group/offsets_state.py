@@ -8,11 +8,9 @@ Source: Kafka's OffsetCommit, transactional offsets (KIP-98), UNSTABLE_OFFSET_CO
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streamactors.broker.group.classic.classic_group import Group, GroupState
 from streamactors.broker.group.offset_record import NO_EXPIRY, CommittedOffset
-from streamactors.broker.group.subscription import is_subscribed, subscribed_topics
 
 PartitionKey = tuple[str, int]  # topic, partition
 Offsets = dict[PartitionKey, CommittedOffset]
@@ -137,20 +135,19 @@ class OffsetsState:
 
     # -- expiry -----------------------------------------------------------------------------------------------------
 
-    def expired(self, group: Group, now_ms: int, retention_ms: int) -> list[PartitionKey]:
-        """Return the partitions whose offsets have expired."""
-        stable = {p: o for p, o in self.of_group(group.group_id).items() if not self.is_unstable(group.group_id, p)}
-        if group.protocol_type is None:
-            since = {p: o.committed_at_ms for p, o in stable.items()}
-        elif group.state is GroupState.EMPTY:
-            # Old records lack the time when the group became empty; then the last commit counts.
-            empty_since = group.state_since_ms
-            since = {p: o.committed_at_ms if empty_since == -1 else empty_since for p, o in stable.items()}
-        elif group.state is GroupState.STABLE and subscribed_topics(group) is not None:
-            since = {p: o.committed_at_ms for p, o in stable.items() if not is_subscribed(group, p[0])}
-        else:
-            return []
-        return [p for p, since_ms in since.items() if _is_over(stable[p], since_ms, now_ms, retention_ms)]
+    def expired(
+        self, group_id: str, kept_since: Callable[[str, int], int | None], now_ms: int, retention_ms: int
+    ) -> list[PartitionKey]:
+        """Return the partitions whose offsets have expired. `kept_since` returns for (topic, time of the commit) the time from which the retention
+        counts, None if the offset is in use."""
+        gone: list[PartitionKey] = []
+        for partition, offset in self.of_group(group_id).items():
+            if self.is_unstable(group_id, partition):
+                continue
+            since_ms = kept_since(partition[0], offset.committed_at_ms)
+            if since_ms is not None and _is_over(offset, since_ms, now_ms, retention_ms):
+                gone.append(partition)
+        return gone
 
 
 def _is_over(offset: CommittedOffset, since_ms: int, now_ms: int, retention_ms: int) -> bool:

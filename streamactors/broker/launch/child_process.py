@@ -1,7 +1,7 @@
-"""A broker in a process of its own, which ends when its parent ends.
+"""A broker in a child process, which ends when its parent ends.
 
 Owner: `Cluster(process=True)`. Parent and child share a socket. The parent sends the arguments of the broker, and the child
-answers with its addresses or an error. It also answers each later message, by its number, when it has done what the message says. When the
+answers with its addresses or an error. It acknowledges each later message, by its number, after carrying it out. When the
 socket closes, the child stops; it also closes if the parent is killed.
 """
 
@@ -19,10 +19,13 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import streamactors
 from streamactors.broker.errors import BrokerStartError
+
+if TYPE_CHECKING:
+    from streamactors.broker.server.server import Broker
 
 _log = logging.getLogger("streamactors.broker.launch")
 
@@ -31,6 +34,7 @@ STOP_TIMEOUT_S: Final = 60.0
 """How long a process may take to close its logs. Thousands of them on a busy disk need more than a few seconds."""
 
 TELL_TIMEOUT_S: Final = 30.0
+ASK_TIMEOUT_S: Final = 5.0
 MAX_MESSAGE: Final = 1 << 20
 
 
@@ -50,6 +54,9 @@ class ChildBroker:
             )
         self._socket = ours
         self._told = self._followed = 0  # numbers of the last message and of the last answer to one
+        self._asked = 0  # number of the last question
+        self._internals: dict[str, Any] | None = None
+        self._telling = threading.Lock()
         self._received = b""
         self._answers = threading.Lock()  # one thread reads the answers at a time
         self._temporary: Path | None = None
@@ -57,7 +64,11 @@ class ChildBroker:
         with suppress(OSError):  # the process has ended; `await_ready` says so
             ours.sendall(json.dumps(arguments).encode() + b"\n")
         if wait:
-            self.await_ready()
+            try:
+                self.await_ready()
+            except BaseException:
+                self.kill()  # an interrupted start
+                raise
 
     def await_ready(self) -> None:
         """Return when the process serves clients. Raises BrokerStartError when it cannot; then it has ended."""
@@ -87,28 +98,47 @@ class ChildBroker:
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send the process a message, a line of JSON. It is lost if the process has ended."""
-        self._told += 1
-        with suppress(OSError):
-            self._socket.sendall(json.dumps({**message, "number": self._told}).encode() + b"\n")
+        self._send(message)
+
+    def _send(self, message: Mapping[str, Any]) -> int:
+        with self._telling:
+            self._told += 1
+            with suppress(OSError):
+                self._socket.sendall(json.dumps({**message, "number": self._told}).encode() + b"\n")
+            return self._told
+
+    def internals(self) -> dict[str, Any] | None:
+        """Return what the broker knows of itself, see `broker/server/internals.py`; None if its process does not answer within five seconds."""
+        with self._answers:
+            if self._asked <= self._followed:  # else it has not answered the last question: it is paused, or very busy
+                self._internals = None
+                self._asked = self._send({"ask": "internals"})
+            try:
+                self._read_answers(self._asked, ASK_TIMEOUT_S)
+            except TimeoutError:
+                return None
+            return self._internals
 
     def await_followed(self) -> None:
-        """Wait until the process has done what every message says, or has ended. Raises TimeoutError."""
+        """Wait until the process has carried out every message, or has ended. Raises TimeoutError."""
         with self._answers:
-            self._read_answers()
+            self._read_answers(self._told, TELL_TIMEOUT_S)
 
-    def _read_answers(self) -> None:
+    def _read_answers(self, number: int, timeout_s: float) -> None:
         try:
-            self._socket.settimeout(TELL_TIMEOUT_S)
-            while self._followed < self._told:
-                more = self._socket.recv(4096)
+            self._socket.settimeout(timeout_s)
+            while self._followed < number:
+                more = self._socket.recv(65536)
                 if not more:
                     return
                 *lines, self._received = (self._received + more).split(b"\n")
-                if lines:
-                    self._followed = json.loads(lines[-1])["followed"]
+                for line in lines:
+                    answer = json.loads(line)
+                    self._followed = answer["followed"]
+                    self._internals = answer.get("internals", self._internals)
         except TimeoutError:
             raise TimeoutError(
-                f"the broker's process {self.pid} has not changed its links after {TELL_TIMEOUT_S:g} s"
+                f"the broker's process {self.pid} has not changed its links after {timeout_s:g} s"
             ) from None
         except OSError:  # the process was killed
             return
@@ -130,7 +160,7 @@ class ChildBroker:
         os.kill(self.pid, signal.SIGCONT)
 
     def abandon(self) -> None:
-        """End the process at once. A thread in `await_ready` returns with the error; `close` is still to be called if there is none."""
+        """End the process at once. A thread in `await_ready` gets the error; without such a thread, call `close` afterwards."""
         self._process.kill()
 
     def kill(self) -> None:
@@ -140,7 +170,7 @@ class ChildBroker:
         self._socket.close()
 
     def close(self) -> None:
-        """Stop the process, or kill it if it does not stop in time; remove a temporary folder."""
+        """Stop the process, or kill it if it does not stop in time or the wait is interrupted; remove a temporary folder."""
         with suppress(OSError):  # the child has closed it already
             self._socket.shutdown(socket.SHUT_RDWR)  # the child sees this even if a fork of this process holds a copy
         self._socket.close()
@@ -154,8 +184,13 @@ class ChildBroker:
             )
             self._process.kill()
             self._process.wait()
-        if self._temporary is not None:  # the child has done so, unless it was killed
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        except BaseException:  # interrupted: nobody waits for the process any more
+            self._process.kill()
+            self._process.wait()
+            raise
+        finally:
+            if self._temporary is not None:  # the child has removed it, unless it was killed
+                shutil.rmtree(self._temporary, ignore_errors=True)
 
 
 def _import_path() -> str:
@@ -184,8 +219,8 @@ def _child(descriptor: int) -> int:
     """Run the broker that the parent describes; return the exit code."""
     from streamactors.broker.launch.embedded import assemble_arguments, bootstrap_servers, local_address
     from streamactors.broker.launch.standalone import run
-    from streamactors.broker.server.server import Broker
     from streamactors.errors import StreamActorsError
+    from streamactors.json_log import configure
 
     os.set_inheritable(descriptor, False)
     with socket.socket(fileno=os.dup(descriptor)) as end:
@@ -194,15 +229,17 @@ def _child(descriptor: int) -> int:
         except ConnectionError:  # the parent has ended
             return 1
         if "log" in arguments:
-            logging.basicConfig(**arguments["log"])
+            configure(**arguments["log"])
         if "links" in arguments:
             from streamactors.broker.network.outgoing.links import LINKS
 
             LINKS.follow(arguments["links"])
         try:
             assembled, metrics = assemble_arguments(arguments)
+            served: list[Broker] = []
 
             def ready(broker: Broker) -> None:
+                served.append(broker)
                 answer = {
                     "bootstrap_servers": bootstrap_servers(broker),
                     "local_address": local_address(broker),
@@ -216,6 +253,9 @@ def _child(descriptor: int) -> int:
                 from streamactors.broker.network.outgoing.links import LINKS
 
                 message = json.loads(line)
+                if message.get("ask") == "internals":
+                    _tell(end, {"followed": message["number"], "internals": _internals(served)})
+                    return
                 LINKS.follow(message)
                 _tell(end, {"followed": message["number"]})
 
@@ -224,6 +264,13 @@ def _child(descriptor: int) -> int:
             _tell(end, {"error": str(error)})
             return 2
     return 0
+
+
+def _internals(served: list[Broker]) -> dict[str, Any] | None:
+    """Return what the broker knows of itself; None before it serves, or if its data plane does not answer."""
+    from streamactors.broker.server.internals import look_into
+
+    return look_into(served[0].internals) if served else None
 
 
 def _tell(parent: socket.socket, message: dict[str, Any]) -> None:

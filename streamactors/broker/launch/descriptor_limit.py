@@ -1,7 +1,7 @@
 """Raises the number of files that the process of a broker may open, as the JVM does for Apache Kafka.
 
-Owner: the process of a broker, before the broker is made. A broker in a process of somebody else leaves the limit alone: `select` of that program
-could not use greater descriptors."""
+Owner: the process of a broker, before the broker is made. A broker inside another program does not change the limit: `select` of that program
+cannot use greater descriptors."""
 
 from __future__ import annotations
 

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from streamactors.broker.http.door import HttpDoor
+from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.broker.launch.startup import Assembled, assemble
 from streamactors.broker.network.listener import address
+from streamactors.broker.server.internals import look_into
 from streamactors.broker.server.server import Broker
 from streamactors.clock import Clock
 
 
-def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoor | None]:
+def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, MetricsEndpoint | None]:
     """Return the configuration of a Cluster's arguments, and where its metrics are served."""
-    metrics = arguments["metrics"]  # the parts of a door
+    metrics = arguments["metrics"]  # the fields of a MetricsEndpoint
     assembled = assemble(
         listen=arguments["listen"],
         advertise=arguments["advertise"],
@@ -27,7 +28,7 @@ def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, HttpDoo
     )
     if metrics is None:
         return assembled, None
-    return assembled, HttpDoor(*metrics)
+    return assembled, MetricsEndpoint(*metrics)
 
 
 def bootstrap_servers(broker: Broker) -> str:
@@ -52,6 +53,7 @@ class EmbeddedBroker:
         self._broker = Broker(self._assembled.config, self._assembled.folder, clock, first=self._assembled.first)
         self._metrics: Any = None
         try:
+            self._broker.node.receives_telemetry = metrics is not None
             self._broker.start()
             if metrics is not None:
                 from streamactors.broker.http.metrics_endpoint import serve_metrics_of
@@ -66,9 +68,17 @@ class EmbeddedBroker:
         self.data_folder: Path = self._assembled.folder
         self.pid = os.getpid()
 
+    def internals(self) -> dict[str, Any] | None:
+        """Return what the broker knows of itself, see `broker/server/internals.py`; None if its data plane does not answer within five seconds."""
+        return look_into(self._broker.internals)
+
     def close(self) -> None:
         """Stop the broker and remove a temporary folder."""
-        if self._metrics is not None:
-            self._metrics.close()
-        self._broker.stop()
-        self._assembled.discard()
+        try:
+            if self._metrics is not None:
+                self._metrics.close()
+        finally:
+            try:
+                self._broker.stop()
+            finally:
+                self._assembled.discard()

@@ -14,7 +14,7 @@ _ANY_LISTENER = "CONTROLLER"
 
 
 def first_voters(config: BrokerConfig, node_id: int, named: str | None) -> VoterSet:
-    """Return the voters of the text `id@host:port:directory,…`; without one this node alone, at its listener for controllers.
+    """Return the voters of the string `id@host:port:directory,…`; by default this node alone, at its listener for controllers.
 
     Raises BrokerStartError."""
     if config.controller_quorum_voters:

@@ -1,11 +1,10 @@
-"""Runs a broker in a process of its own until a signal or the end of the parent stops it.
+"""Runs a broker as the main work of its process, until a signal or the end of the parent stops it.
 
 Owner: the process's main thread, which only waits. The command line and `Cluster(process=True)` use it.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -15,7 +14,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.errors import BrokerStartError
-from streamactors.broker.http.door import HttpDoor
+from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.broker.launch.descriptor_limit import raise_descriptor_limit
 from streamactors.broker.launch.startup import Assembled
 from streamactors.collector import collect_seldom
@@ -23,7 +22,6 @@ from streamactors.collector import collect_seldom
 if TYPE_CHECKING:
     from streamactors.broker.server.server import Broker
 
-_log = logging.getLogger("streamactors.broker")
 
 _PARENT_POLL_SECONDS: Final = 1.0
 _START_SECONDS: Final = 5.0  # for a start that continues when the parent has ended
@@ -33,7 +31,7 @@ def run(
     assembled: Assembled,
     ready: Callable[[Broker], None],
     *,
-    metrics: HttpDoor | None = None,
+    metrics: MetricsEndpoint | None = None,
     parent_pipe: int | None = None,
     on_line: Callable[[bytes], object] = lambda _: None,
 ) -> None:
@@ -46,7 +44,7 @@ def run(
     serving = threading.Event()
     with ExitStack() as undo:
         undo.callback(assembled.discard)
-        _on_signals(stop, undo)  # before the slow import: an early signal must leave no folder behind
+        _on_signals(stop, undo)  # before the slow import: an early signal must not leave a folder
         if parent_pipe is not None:
             _watch_parent(parent_pipe, stop, serving, on_line)
         raise_descriptor_limit()
@@ -57,6 +55,7 @@ def run(
         broker = Broker(assembled.config, assembled.folder, first=assembled.first)
         broker.failures.on_end = stop.set
         undo.callback(broker.stop)
+        broker.node.receives_telemetry = metrics is not None
         broker.start()
         if metrics is not None:
             from streamactors.broker.http.metrics_endpoint import serve_metrics_of
@@ -85,7 +84,7 @@ def _watch_parent(
 ) -> None:
     """Stop when the parent has ended: its end of the pipe closes, or this process gets another parent.
 
-    A start that does not end by itself, because its controller has ended with the parent, is broken off.
+    A start that waits for a controller which has ended with the parent is aborted.
 
     The pipe shows the end at once. The check of the parent's id covers a third process that holds the pipe's other end open.
     """

@@ -68,7 +68,7 @@ def merged(
     properties: str | Path | None,
     settings: Mapping[str, Plain],
 ) -> dict[str, Plain]:
-    """Return the settings by name, whatever they were given by. Raises InvalidSetting."""
+    """Return the settings by name, from all sources. Raises InvalidSetting."""
     given: dict[str, Plain] = {}
     if properties is not None:
         given.update(read_properties(Path(properties)))
@@ -110,7 +110,7 @@ def _listen(given: dict[str, Plain], listen: Sequence[str], advertise: Sequence[
     mapped = {entry.partition(":")[0].strip().upper() for entry in known.split(",")}
     unmapped = [name for name in names if name not in mapped]
     for name in unmapped:
-        if name.startswith("TLS"):  # it would be taken for protected, and be open
+        if name.startswith("TLS"):  # the user would think it is protected
             raise InvalidSetting(
                 f"--listen {name}://…: TLS is SSL://, with logins SASL_SSL://; another name needs --set "
                 f"listener.security.protocol.map={name}:SSL",

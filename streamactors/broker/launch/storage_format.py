@@ -1,5 +1,5 @@
-"""Formats a data folder: meta.properties says of which cluster and of which node it is, bootstrap.checkpoint with which features the cluster
-begins. The snapshot 0-0 of the metadata log names the voters of the quorum, where the log keeps them (kraft.version 1).
+"""Formats a data folder. meta.properties names its cluster and node; bootstrap.checkpoint has the features with which the cluster begins. The
+snapshot 0-0 of the metadata log names the voters of the quorum, where the log keeps them (kraft.version 1).
 
 Owner: the command line and `Cluster`, before a node starts; a controller reads the features. Files: as Apache Kafka's storage tool writes them."""
 
@@ -12,12 +12,13 @@ from pathlib import Path
 
 from streamactors.broker.controller.rules.elr_rules import ELR_VERSION
 from streamactors.broker.controller.rules.feature_rules import (
-    CLUSTER_METADATA_VERSION,
     FIRST_WITH_ELR,
     KRAFT_VERSION,
+    NEWEST_METADATA_VERSION,
     SUPPORTED,
 )
 from streamactors.broker.controller.rules.registration import new_topic_id
+from streamactors.broker.controller.rules.release_levels import default_levels
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.folders.data_folder import HARMLESS
@@ -49,7 +50,8 @@ def format_folder(
 ) -> MetaProperties:
     """Make a folder the data folder of a node, and return its properties. `features` are levels by name.
 
-    `voters` are those with which the metadata log begins. A node that is one of them gets the folder's id from there. Raises BrokerStartError for a folder that is one already or has other files, and for an impossible id or feature."""
+    `voters` are those with which the metadata log begins. A node that is one of them gets the folder's id from there. Raises BrokerStartError
+    for a folder that is formatted already or has other files, and for an invalid id or feature."""
     _check_cluster_id(cluster_id)
     if node_id < 0:
         raise BrokerStartError(f"node id {node_id}: it must be 0 or more")
@@ -105,7 +107,9 @@ def _check_cluster_id(cluster_id: str) -> None:
 
 def _levels(features: Mapping[str, int]) -> Iterable[FeatureLevel]:
     known = {each.name: each for each in SUPPORTED if each.name != KRAFT_VERSION}
-    asked = {METADATA_VERSION: CLUSTER_METADATA_VERSION, **features}
+    levels = default_levels(features.get(METADATA_VERSION, NEWEST_METADATA_VERSION))
+    levels.pop(KRAFT_VERSION, None)  # the voters in the log say it
+    asked = {**levels, **features}
     for name, level in asked.items():
         if name not in known:
             raise BrokerStartError(f"feature {name}={level}: streamactors controllers have only {', '.join(known)}")
@@ -114,6 +118,6 @@ def _levels(features: Mapping[str, int]) -> Iterable[FeatureLevel]:
             raise BrokerStartError(f"feature {name}={level}: choose {low} to {high}")
     if asked.get(ELR_VERSION) and asked[METADATA_VERSION] < FIRST_WITH_ELR:
         raise BrokerStartError(
-            f"feature {ELR_VERSION}=1 needs {METADATA_VERSION}={FIRST_WITH_ELR} or more; add --feature {METADATA_VERSION}=27"
+            f"feature {ELR_VERSION}=1 needs {METADATA_VERSION}={FIRST_WITH_ELR} or more; add --feature {METADATA_VERSION}={NEWEST_METADATA_VERSION}"
         )
     return [FeatureLevel(name, level) for name, level in asked.items() if level]

@@ -1,4 +1,4 @@
-"""The text format of Kafka's checkpoint files: a version line "0", a count line, then one entry a line.
+"""The text format of Kafka's checkpoint files: a version line "0", a count line, then one entry per line.
 
 Owner: pure functions; used for recovery points, log starts, high watermarks, the cleaner's points and leader epochs."""
 

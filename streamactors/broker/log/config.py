@@ -9,10 +9,12 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
+from streamactors.broker.records.compression import MAX_BATCH_BYTES
 from streamactors.broker.records.recompression import Recompression
 
 LONG_MAX: Final = 2**63 - 1
 DAY_MS: Final = 86_400_000
+DECOMPRESSED_MAX: Final = 2**31 - 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class LogConfig:
     flush_ms: int = LONG_MAX
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = LONG_MAX
+    max_decompressed_message_bytes: int = DECOMPRESSED_MAX
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = LONG_MAX
@@ -55,6 +58,9 @@ class LogConfig:
     walks: bool = dataclasses.field(init=False)
     """An append checks every record of a batch."""
 
+    limits_decompressed: bool = dataclasses.field(init=False)
+    """An append decompresses a batch to know its size."""
+
     looks_closer: bool = dataclasses.field(init=False)
     """An append needs more than the batch's header."""
 
@@ -68,7 +74,9 @@ class LogConfig:
         walks = self.compacts or self.record_validation == "full"
         object.__setattr__(self, "stamps", self.message_timestamp_type == "LogAppendTime")
         object.__setattr__(self, "walks", walks)
-        object.__setattr__(self, "looks_closer", walks or recompression is not None)
+        limits = self.max_decompressed_message_bytes < MAX_BATCH_BYTES
+        object.__setattr__(self, "limits_decompressed", limits)
+        object.__setattr__(self, "looks_closer", walks or limits or recompression is not None)
 
     @classmethod
     def of(cls, settings: object) -> LogConfig:

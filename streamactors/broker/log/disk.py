@@ -1,7 +1,7 @@
 """The interface between the log and the operating system.
 
 Owner: the log that opened a file, under that log's lock; slices hold the file open while they are sent. All disk access of the
-log goes through `Disk` and `LogFile`. A test can replace them by a disk that loses unsynced data at a power failure.
+log goes through `Disk` and `LogFile`. A test can replace them with a disk that loses unsynced data at a power failure.
 """
 
 from __future__ import annotations
@@ -10,9 +10,14 @@ import errno
 import os
 import threading
 from pathlib import Path
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
 
-from streamactors.broker.log.segments.open_files import Guard, OpenFiles, default_limit
+from streamactors.broker.log.segments.open_files import OpenFiles, default_limit
 from streamactors.broker.records.header import Buffer
+
+if TYPE_CHECKING:
+    from threading import RLock
 
 _holds_lock = threading.Lock()  # guards every file's count of holders; taken for nanoseconds
 
@@ -28,7 +33,7 @@ class LogFile:
 
     def __init__(self, path: Path, open_files: OpenFiles) -> None:
         self.path = path
-        self.guard: Guard | None = None
+        self.guard: RLock | None = None
         """The lock of the log that owns the file. A thread with the lock may use the file without `hold`."""
         self._open_files = open_files
         self._fd = -1
@@ -62,6 +67,15 @@ class LogFile:
         fd = self._fd if self._fd >= 0 else self._open()
         if self._read_only:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self.path))
+        spans = self._open_files.write_spans
+        if spans is not None:
+            began_ns = perf_counter_ns()
+            self._write(fd, data, position)
+            spans.add(perf_counter_ns() - began_ns)
+        else:
+            self._write(fd, data, position)
+
+    def _write(self, fd: int, data: Buffer, position: int) -> None:
         written = os.pwrite(fd, data, position)
         while written < len(data):
             data = memoryview(data)[written:]
@@ -109,7 +123,7 @@ class LogFile:
                 self._close()
 
     def close(self) -> None:
-        """Close for good: now, or when the last holder lets go."""
+        """Close permanently: now, or when the last holder releases it."""
         with _holds_lock:
             self._doomed = True
             if self._holders == 0:

@@ -1,7 +1,7 @@
 """All logs of a broker: create and delete them, write their checkpoints, run their periodic work. LogStart opens them.
 
-Owner: the broker. The data plane calls `get`, `create` and `delete`. `tick` and the cleaner wait for the disk, so the broker
-runs them on threads of their own. Source: Kafka's LogManager.
+Owner: the broker. The data plane calls `get`, `create` and `delete`. `tick` and the cleaner wait for the disk, so the broker runs each on its
+own thread. Source: Kafka's LogManager.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from streamactors.broker.log.folders.future_log import FutureLog
 from streamactors.broker.log.folders.meta_properties import MetaProperties
 from streamactors.broker.log.folders.strays import Stray
 from streamactors.broker.log.partition.partition_log import PartitionLog
+from streamactors.broker.log.segments.open_files import OpenFiles
 from streamactors.broker.log.shortage import FULL_ERRORS, NAMES_TAKEN, passes
 from streamactors.broker.log.start import Key, LogStart
 from streamactors.broker.log.upkeep import Upkeep
@@ -52,8 +53,8 @@ class LogManager:
         cluster_id: str | None = None,
         others_have_metadata: bool = False,
     ) -> None:
-        """`folder` has the metadata log, alone if `metadata_apart`; `others` are further data folders. With `others_have_metadata` other nodes have the
-        records of a metadata log that is damaged."""
+        """`folder` has the metadata log, alone if `metadata_apart`; `others` are further data folders. With `others_have_metadata` other nodes
+        have the records of a metadata log that is damaged."""
         self._others_have_metadata = others_have_metadata
         self.folder = folder
         self.config = config or ManagerConfig()
@@ -78,12 +79,12 @@ class LogManager:
         self.watched = len(self.folders.all) > 1
         """Whether an error of a disk takes the whole folder out of use."""
         self.on_folder_failed: Callable[[DataFolder], object] = lambda folder: None
-        """Hears of a folder that has failed, on any thread, under the lock of a log; it must not wait."""
+        """Called with a folder that has failed, on any thread, under the lock of a log; it must not wait."""
         self.on_shortage: Callable[[DataFolder], object] = lambda folder: None
-        """Hears that descriptors or space are short in a folder, likewise. `probe` tells when they are there again."""
+        """Called likewise with a folder that is short of descriptors or space. `probe` checks whether the shortage is over."""
         self._failing = threading.Lock()
         self.broker_epoch = -1
-        """Written at a clean stop: the epoch under which this broker left its cluster in order."""
+        """Written at a clean stop: the epoch under which this broker left its cluster."""
         self.cleaner = Cleaner(self.logs, self.folders.all, dedupe_bytes=self.config.dedupe_bytes)
         self._upkeep = Upkeep(self.logs, self.remove_deleted, self.folders.all, self.config, self.failed)
 
@@ -100,7 +101,7 @@ class LogManager:
 
     @property
     def previous_epoch(self) -> int:
-        """The broker epoch under which the last broker left its cluster in order, else -1."""
+        """The broker epoch under which the last broker left its cluster cleanly, else -1."""
         return self.folders.previous_epoch
 
     # ---- life ----
@@ -143,7 +144,7 @@ class LogManager:
         return self._disk.open_files.room
 
     def _watch(self, log: PartitionLog, folder: DataFolder) -> None:
-        """Have the folder of a log hear of its errors."""
+        """Report the errors of a log to its folder."""
         log.folder.failed = partial(self.failed, folder)
 
     def failed(self, folder: DataFolder, error: OSError) -> bool:
@@ -203,15 +204,13 @@ class LogManager:
         spoiled |= self._upkeep.write_checkpoints()
         for folder in self.folders.working:
             if folder.path in spoiled:
-                logger.error("%s was not closed in order; the next start recovers its logs", folder.path)
+                logger.error("%s was not closed cleanly; the next start recovers its logs", folder.path)
                 continue
             try:
                 folder.mark_clean(self.broker_epoch)
             except OSError as error:
                 why = error.strerror or error
-                logger.error(
-                    "cannot mark %s as closed in order: %s; the next start recovers its logs", folder.path, why
-                )
+                logger.error("cannot mark %s as closed cleanly: %s; the next start recovers its logs", folder.path, why)
         self.folders.unlock()
 
     # ---- the logs ----
@@ -219,6 +218,11 @@ class LogManager:
     def get(self, topic: str, partition: int) -> PartitionLog | None:
         """Return the log, None if it does not exist."""
         return self._logs.get((topic, partition))
+
+    @property
+    def open_files(self) -> OpenFiles:
+        """The open files of the logs, which measure writes when somebody wants to know."""
+        return self._disk.open_files
 
     def logs(self) -> list[PartitionLog]:
         """Return the current logs."""
@@ -297,7 +301,8 @@ class LogManager:
         return future
 
     def replace(self, future: FutureLog) -> PartitionLog:
-        """Let a copy take the place of its log, and return the new log. On the thread that appends. Raises StorageError; the log is then as before."""
+        """Let a copy take the place of its log, and return the new log. On the thread that appends. Raises StorageError; the log is then as
+        before."""
         old, folder = future.current, self.folders.of_path(future.folder)
         assert folder is not None
         if folder.failure is not None:
@@ -345,8 +350,8 @@ class LogManager:
         self._deleted.add(renamed, self._clock_ms() + log.config.file_delete_delay_ms)
 
     def set_aside(self, topic: str, partition: int) -> Path:
-        """Close a log and keep its folder under another name. Return the folder. Raises StorageError, and then the folder is that of the log: no other
-        log can take its place.
+        """Close a log and keep its folder under another name. Return the folder. Raises StorageError, and then the folder is that of the log: no
+        other log can take its place.
 
         Nothing deletes it: the records may be the only ones."""
         with self._logs_lock:

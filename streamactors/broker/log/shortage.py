@@ -1,4 +1,4 @@
-"""Errors of the operating system that pass: no descriptor is free, or the disk is full.
+"""Temporary errors of the operating system: no descriptor is free, or the disk is full.
 
 Owner: the logs, which keep their state after such an error, so that the call can be repeated. Every other error is one of the disk itself."""
 

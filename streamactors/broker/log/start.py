@@ -1,6 +1,6 @@
 """Opens every log in the data folders of a broker when it starts, with recovery after a crash.
 
-Owner: LogManager, which takes over what was opened. A folder that cannot be read has failed, and is left out; the first one ends the start."""
+Owner: LogManager, which takes over what was opened. An unreadable folder has failed, and is left out. If it is the first folder, the start fails."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class LogStart:
                 continue
             if folder not in self._folders.for_partitions and name != METADATA_LOG:
                 raise StorageError(
-                    f"{path} is in the folder of metadata.log.dir, which is none of log.dirs; add the folder to log.dirs, or move the partition"
+                    f"{path} is in the folder of metadata.log.dir, which is not one of log.dirs; add the folder to log.dirs, or move the partition"
                 )
             checkpoints = Checkpoints(
                 clean=folder.was_clean,
@@ -114,7 +114,7 @@ class LogStart:
         twin = self.logs[key]
         for new, old in ((log, twin), (twin, log)):
             if self._disk.exists(new.directory / REPLACING):
-                # If the replacement failed, the old log went on and is the newer one.
+                # If the replacement failed, the old log continued and is the newer one.
                 went_on = (old.latest_epoch, old.end_offset) > (new.latest_epoch, new.end_offset)
                 return self._remove_twin(new if went_on else old, (new if went_on else old) is twin)
         if log.end_offset > 0 and twin.end_offset > 0:

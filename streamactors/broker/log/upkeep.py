@@ -38,7 +38,7 @@ class Upkeep:
         config: ManagerConfig,
         failed: Callable[[DataFolder, OSError], object],
     ) -> None:
-        """`failed` hears of errors that pass."""
+        """`failed` is called with temporary errors."""
         self._failed = failed
         self._logs = logs
         self._remove_folders = remove_deleted
@@ -83,7 +83,7 @@ class Upkeep:
         )
 
     def begin_anew(self, folder: DataFolder, topic: str, partition: int) -> None:
-        """A new log is about to be made: remove what the checkpoint files have of an earlier one of this name. On any thread.
+        """Remove the entries of an earlier log of this name from the checkpoint files: a new log is about to be made. On any thread.
 
         A start after a crash would give the new log the old one's offsets, and would empty it if it ends before the old one's start."""
         for name, write in (
@@ -130,7 +130,7 @@ class Upkeep:
             return failed
 
     def _tell(self, folder: DataFolder, error: OSError, text: str, *values: object) -> None:
-        """Log an error, unless it is the shortage of which the folder has said so. The next turn tries again."""
+        """Log an error, unless it is a shortage that the folder has logged already. The next turn tries again."""
         if passes(error):
             self._failed(folder, error)
         else:

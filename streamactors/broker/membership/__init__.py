@@ -1,4 +1,5 @@
-"""The broker as a member of a cluster whose controllers are other processes.
+"""A node whose quorum has other nodes.
 
-`lifecycle_state` decides when to register, send heartbeats and stop; `Lifecycle` carries that out and talks to the active
-controller. The `Member` follows the metadata through `quorum.Observer`. A broker that is one of the controllers has it already."""
+`controller_channels` is the way to the active controller: commands and answers are objects, and `controller_wire` has their form for a controller in another
+process. `lifecycle_state` decides when this broker registers, sends heartbeats and leaves, and `Lifecycle` carries that out. A broker that is not a
+controller follows the metadata as a `Member`, through `quorum.Observer`."""

@@ -1,34 +1,30 @@
-"""The life of this broker in its cluster: it registers with the active controller, sends heartbeats, and leaves in order.
+"""The life of this broker in its cluster: it registers with the active controller, sends heartbeats, and leaves cleanly.
 
-Owner: a `Member` or a `VotingMember`, on the thread of its dispatcher. The rules are in `lifecycle_state`. The owner says who leads the
-controllers, and which metadata the data plane follows."""
+Owner: the cluster part of the server, on the thread of the membership's dispatcher. The rules are in `lifecycle_state`. The owner names the metadata
+that the data plane follows. Requests go through `ControllerChannels`."""
 
 from __future__ import annotations
 
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.actors.dispatching.timing_wheel import Timer
+from streamactors.broker.controller.cluster_command import Beat, Heartbeat, RegisterBroker, Registered
 from streamactors.broker.controller.rules.feature_rules import SUPPORTED
+from streamactors.broker.controller.rules.folder_rules import FIRST_WITH_CORDONED
 from streamactors.broker.errors import BrokerStartError, ErrorCode
 from streamactors.broker.membership import lifecycle_state as lifecycle
+from streamactors.broker.membership.controller_channels import ControllerChannels
 from streamactors.broker.membership.lifecycle_state import Life, LifecyclePhase, Times
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
-from streamactors.broker.metadata.metadata_codec import AS_THIS_BROKER
+from streamactors.broker.metadata.metadata_codec import NEWEST_RELEASE
 from streamactors.broker.metadata.metadata_record import Endpoint
-from streamactors.broker.network.outgoing.channel import (
-    REQUEST_TIMEOUT_MS,
-    Buffers,
-    Channel,
-    ChannelAnswer,
-    ChannelBroken,
-)
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.errors import StreamActorsError
 
@@ -39,8 +35,6 @@ _log = logging.getLogger("streamactors.broker.membership")
 
 REGISTERED_FEATURES: Final = tuple(each for each in SUPPORTED if each.max_level > 0)
 """The features that a broker registers with: without those whose only level is 0, which no cluster can have on."""
-BROKER_REGISTRATION: Final = (62, 4)
-BROKER_HEARTBEAT: Final = (63, 1)
 
 
 def granted_in_time(left: Future[bool], timeout_s: float, patience_s: float, hope: Callable[[], bool]) -> bool:
@@ -58,35 +52,33 @@ def granted_in_time(left: Future[bool], timeout_s: float, patience_s: float, hop
 
 
 class Lifecycle:
-    """See the module. `on_failure` gets the error with which the cluster refuses this broker."""
+    """The registration, the heartbeats and the departure of this broker."""
 
     def __init__(
         self,
         node: Runtime,
         dispatcher: Dispatcher,
+        channels: ControllerChannels,
         bootstrap: Sequence[Address],
         *,
         times: Times,
         previous_epoch: int,
-        on_failure: Callable[[StreamActorsError], object] = lambda _: None,
     ) -> None:
         self._node = node
         self._dispatcher = dispatcher
+        self._channels = channels
         self._bootstrap = bootstrap
         self._previous_epoch = previous_epoch
-        self._on_failure = on_failure
+        self._hear_failure: list[Callable[[StreamActorsError], object]] = []
         self._now_ms = node.clock.now_ms
-        self._buffers = Buffers()
         self._life = Life(times)
         self._incarnation = uuid.uuid4()
         self._endpoints: tuple[Endpoint, ...] = ()
-        self._controller: Channel | None = None  # for registration and heartbeats
-        self._asked: Channel | None = None  # for all other requests: a slow one must not delay a heartbeat
         self._timer: Timer | None = None
         self._failure: StreamActorsError | None = None
-        self._to_tell: list[Callable[[], object]] = []
-        """Who waits until the controller knows the folders that have failed; the first `_telling` of them until the answer under way."""
-        self._telling = 0
+        self._awaiting_heartbeat: list[Callable[[], object]] = []
+        """Who waits until the controller knows the folders that have failed; the first `_in_heartbeat` of them until the answer under way."""
+        self._in_heartbeat = 0
         self._registered: Future[None] = Future()
         self._unfenced: Future[None] = Future()
         self._left: Future[bool] = Future()
@@ -120,33 +112,23 @@ class Lifecycle:
             return -1
         return self._life.broker_epoch if granted_in_time(self._left, timeout_s, patience_s, hope) else -1
 
+    def on_failure(self, hear: Callable[[StreamActorsError], object]) -> None:
+        """Have `hear` get the error with which the cluster refuses this broker. Before the start."""
+        self._hear_failure.append(hear)
+
     # --- from any thread ---
 
-    def folder_failed(self, told: Callable[[], object] = lambda: None) -> None:
-        """Tell the controller at once that a data folder has failed; `told` is called on the data plane's thread when it knows."""
+    def folder_failed(self, reported: Callable[[], object] = lambda: None) -> None:
+        """Report a failed data folder to the controller at once; `reported` is called on the data plane's thread when it knows."""
 
         def fail() -> None:
-            self._to_tell.append(told)
+            self._awaiting_heartbeat.append(reported)
             self._step(lifecycle.FolderFailed())
 
         try:
             self._dispatcher.execute(fail)
         except DispatcherStopped:
             pass  # the broker is stopping
-
-    def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[ChannelAnswer], object]) -> None:
-        """Send a request to the active controller; `then` gets the answer on the data plane's thread."""
-
-        def deliver(answer: ChannelAnswer) -> None:
-            try:
-                self._node.data_plane.execute(lambda: then(answer))
-            except DispatcherStopped:
-                pass  # the broker has stopped
-
-        try:
-            self._dispatcher.execute(lambda: _send(self._asked, api, body, deliver))
-        except DispatcherStopped:
-            pass  # the broker is stopping, and its connections are closed
 
     @property
     def broker_epoch(self) -> int:
@@ -165,23 +147,6 @@ class Lifecycle:
 
     # --- on the dispatcher's thread ---
 
-    def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:
-        """Send requests to another controller."""
-        if address is not None:
-            _log.info("controller %d leads in epoch %d", leader_id, epoch)
-        before = (self._controller, self._asked)
-        self._controller = self._asked = None
-        if address is not None:
-            self._controller = self._channel(address, max(self._life.times.session_ms / 2, 500.0))
-            self._asked = self._channel(address, REQUEST_TIMEOUT_MS)
-        for channel in before:
-            if channel is not None:
-                channel.close("another controller leads")
-
-    def _channel(self, address: Address, timeout_ms: float) -> Channel:
-        name = f"broker-{self._node.node_id}"
-        return self._node.to_controllers.channel(self._dispatcher, address, name, self._buffers, timeout_ms=timeout_ms)
-
     def applied(self, image: MetadataImage) -> None:
         """The data plane follows this image."""
         own = image.brokers.get(self._node.node_id)
@@ -189,10 +154,7 @@ class Lifecycle:
         self._step(lifecycle.Applied(image.offset, image.offset if registered else -1))
 
     def close(self) -> None:
-        """End the connections and the timer."""
-        for channel in (self._controller, self._asked):
-            if channel is not None:
-                channel.close("this broker stops")
+        """End the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -216,18 +178,14 @@ class Lifecycle:
     def _carry_out(self, effect: lifecycle.Effect) -> None:
         match effect:
             case lifecycle.SendRegistration():
-                _send(self._controller, BROKER_REGISTRATION, self._registration(), self._got_registration)
+                self._channels.ask(self._registration(), self._got_registration)
             case lifecycle.SendHeartbeat(epoch, offset, want_fence, want_shut_down):
-                body = {
-                    "broker_id": self._node.node_id,
-                    "broker_epoch": epoch,
-                    "current_metadata_offset": offset,
-                    "want_fence": want_fence,
-                    "want_shut_down": want_shut_down,
-                    "offline_log_dirs": list(self._node.logs.folders.failed_ids),
-                }
-                self._telling = len(self._to_tell)
-                _send(self._controller, BROKER_HEARTBEAT, body, self._got_heartbeat)
+                failed = tuple(self._node.logs.folders.failed_ids)
+                self._in_heartbeat = len(self._awaiting_heartbeat)
+                beat = Heartbeat(
+                    self._node.node_id, epoch, offset, want_fence, want_shut_down, failed, self._cordoned()
+                )
+                self._channels.ask(beat, self._got_heartbeat)
             case lifecycle.FencingChanged(fenced):
                 (_log.warning if fenced else _log.info)(
                     "the controller has %s this broker", "fenced" if fenced else "unfenced"
@@ -239,44 +197,41 @@ class Lifecycle:
             case lifecycle.MayStop(granted):
                 self._left.set_result(granted)
 
-    def _registration(self) -> dict[str, Any]:
-        return {
-            "broker_id": self._node.node_id,
-            "cluster_id": self._node.cluster_id,
-            "incarnation_id": self._incarnation,
-            "listeners": [
-                {"name": each.name, "host": each.host, "port": each.port, "security_protocol": each.protocol}
-                for each in self._endpoints
-            ],
-            "features": [
-                {"name": each.name, "min_supported_version": each.min_level, "max_supported_version": each.max_level}
-                for each in REGISTERED_FEATURES
-            ],
-            "rack": self._node.config.broker_rack,
-            "log_dirs": list(self._node.logs.folders.ids),
-            "previous_broker_epoch": self._previous_epoch,
-        }
+    def _cordoned(self) -> tuple[uuid.UUID, ...] | None:
+        """Return the cordoned data folders, None where the cluster has no such folders."""
+        level = self._node.metadata.image.features.get(METADATA_VERSION, 0)
+        return self._node.logs.folders.cordoned_ids if level >= FIRST_WITH_CORDONED else None
 
-    def _got_registration(self, answer: ChannelAnswer) -> None:
-        if answer.error is not None or answer.value.error_code == ErrorCode.NOT_CONTROLLER:
+    def _registration(self) -> RegisterBroker:
+        return RegisterBroker(
+            self._node.node_id,
+            self._node.cluster_id,
+            self._incarnation,
+            self._endpoints,
+            REGISTERED_FEATURES,
+            self._node.config.broker_rack,
+            tuple(self._node.logs.folders.ids),
+            self._previous_epoch,
+        )
+
+    def _got_registration(self, answer: Registered) -> None:
+        if answer.error is ErrorCode.NOT_CONTROLLER:
             self._step(lifecycle.Unreachable())
-            return
-        self._step(lifecycle.Registered(ErrorCode(answer.value.error_code), answer.value.broker_epoch))
+        else:
+            self._step(lifecycle.Registered(answer.error, answer.broker_epoch))
 
-    def _got_heartbeat(self, answer: ChannelAnswer) -> None:
-        if answer.error is not None:
-            _log.debug("heartbeat: %s", answer.error)
-            self._step(lifecycle.Unreachable())
-            return
-        value = answer.value
-        if value.error_code == ErrorCode.NONE:
-            self._have_told()
-        self._step(lifecycle.HeartbeatAnswered(ErrorCode(value.error_code), value.is_fenced, value.should_shut_down))
+    def _got_heartbeat(self, beat: Beat) -> None:
+        if beat.error is ErrorCode.NONE:
+            self._folders_reported()
+        self._step(lifecycle.HeartbeatAnswered(beat.error, beat.is_fenced, beat.should_shut_down))
 
-    def _have_told(self) -> None:
-        told, self._to_tell = self._to_tell[: self._telling], self._to_tell[self._telling :]
-        self._telling = 0
-        for each in told:
+    def _folders_reported(self) -> None:
+        reported, self._awaiting_heartbeat = (
+            self._awaiting_heartbeat[: self._in_heartbeat],
+            self._awaiting_heartbeat[self._in_heartbeat :],
+        )
+        self._in_heartbeat = 0
+        for each in reported:
             try:
                 self._node.data_plane.execute(each)
             except DispatcherStopped:
@@ -285,17 +240,17 @@ class Lifecycle:
     # --- failure ---
 
     def _why_failed(self, error: ErrorCode) -> str:
-        if error is ErrorCode.UNSUPPORTED_VERSION and self._controller is not None:
+        if error is ErrorCode.UNSUPPORTED_VERSION:
             ours = {each.name: each for each in REGISTERED_FEATURES}
             missing = [
                 f"{name}={level}"
-                for name, level in sorted(self._controller.peer_features.items())
+                for name, level in sorted(self._channels.features.items())
                 if level and (name not in ours or not ours[name].min_level <= level <= ours[name].max_level)
             ]
             if missing:
                 return (
-                    f"the cluster has features on that this broker does not support: {', '.join(missing)}; "
-                    f"format its controllers with {AS_THIS_BROKER}{_also_off(missing)}"
+                    f"the cluster has features enabled that this broker does not support: {', '.join(missing)}; "
+                    f"format its controllers with {_format_options(missing)}"
                 )
         return why_refused(error, self._node.cluster_id, self._bootstrap)
 
@@ -307,7 +262,7 @@ class Lifecycle:
         was_member = self._registered.done() and self._registered.exception() is None
         _log.error(
             "this broker %s: %s",
-            "is no member of its cluster any more" if was_member else "cannot join its cluster",
+            "is not a member of its cluster any more" if was_member else "cannot join its cluster",
             error,
         )
         for each in (self._registered, self._unfenced):
@@ -315,26 +270,20 @@ class Lifecycle:
                 each.set_exception(error)
         if not self._left.done():
             self._left.set_result(False)
-        self._on_failure(error)
+        for hear in self._hear_failure:
+            hear(error)
 
 
-def _also_off(missing: Sequence[str]) -> str:
-    """Return the options of kafka-storage format for the features that a cluster of this broker's release may have, and this one must not."""
-    named = {each.partition("=")[0] for each in missing} - {METADATA_VERSION, "group.version", "transaction.version"}
-    return "".join(f" --feature {name}=0" for name in sorted(named))
-
-
-def _send(
-    controller: Channel | None, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[ChannelAnswer], object]
-) -> None:
-    if controller is None:
-        then(ChannelAnswer(error=ChannelBroken("no controller leads at the moment")))
-        return
-    controller.request(*api, body, then)
+def _format_options(missing: Sequence[str]) -> str:
+    """Return the options of kafka-storage format with which a cluster has the highest levels that this broker supports instead of these."""
+    named = {each.partition("=")[0] for each in missing}
+    most = {each.name: each.max_level for each in SUPPORTED}
+    options = [f"--feature {name}={most.get(name, 0)}" for name in sorted(named - {METADATA_VERSION})]
+    return " ".join([f"--release-version {NEWEST_RELEASE}", *options] if METADATA_VERSION in named else options)
 
 
 def why_refused(error: ErrorCode, cluster_id: str, bootstrap: Sequence[Address]) -> str:
-    """Return the text of the error that a start ends with."""
+    """Return the message of the error that a start ends with."""
     at = ",".join(f"{host}:{port}" for host, port in bootstrap)
     if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return f"the controllers at {at} are not of cluster {cluster_id}; choose the data folder of their cluster with --data"

@@ -66,7 +66,7 @@ class Life:
     asked_since_ms: float = 0.0  # since when this broker tries to register, or to leave
     last_accepted_ms: float = NEVER  # when the last accepted heartbeat was sent
     sent_ms: float = 0.0
-    folder_untold: bool = False
+    folder_unreported: bool = False
     """A data folder has failed since the last heartbeat was sent."""
 
     @property
@@ -129,7 +129,7 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class FolderFailed:
-    """A data folder has failed: the controller must hear of it at once."""
+    """A data folder has failed: the controller must be told at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def step(life: Life, event: Event, now_ms: float) -> tuple[Life, list[Effect]]:
     if life.phase is LifecyclePhase.ENDED:
         return life, effects
     life = _noted(life, event, now_ms, effects)
-    if life.folder_untold and life.phase is LifecyclePhase.UNFENCED and life.due_ms is not None:
+    if life.folder_unreported and life.phase is LifecyclePhase.UNFENCED and life.due_ms is not None:
         life = replace(life, due_ms=now_ms)
     return _send_if_due(life, now_ms, effects), effects
 
@@ -211,7 +211,7 @@ def _noted(life: Life, event: Event, now_ms: float, effects: list[Effect]) -> Li
         case Unreachable():
             return _unreachable(life, now_ms, effects)
         case FolderFailed():
-            return replace(life, folder_untold=True)
+            return replace(life, folder_unreported=True)
         case StopAsked():
             return _leave(life, now_ms, effects)
     return life
@@ -317,4 +317,4 @@ def _send_if_due(life: Life, now_ms: float, effects: list[Effect]) -> Life:
                 want_shut_down=life.phase is LifecyclePhase.LEAVING,
             )
         )
-    return replace(life, due_ms=None, sent_ms=now_ms, folder_untold=False)
+    return replace(life, due_ms=None, sent_ms=now_ms, folder_unreported=False)

@@ -1,6 +1,6 @@
-"""A broker as a member of a cluster: it follows the metadata of the active controller, and lives there as `Lifecycle` has it.
+"""The metadata of a broker that is not a controller: it reads the log of the active controller, and makes the data plane follow it.
 
-Owner: its own dispatcher, so that neither a slow request of the data plane nor a slow disk delays a heartbeat. The rules are in
+Owner: the membership's dispatcher, so that neither a slow request of the data plane nor a slow disk delays a heartbeat. The rules are in
 `quorum.observer_state`. Folders of new partitions are made on a helper thread, and each change is applied on
 the data plane's thread before the next one is prepared: a heartbeat reports only what the data plane follows."""
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.helpers import HelperOutcome
+from streamactors.broker.membership.controller_channels import ControllerChannels
 from streamactors.broker.membership.lifecycle import Lifecycle, why_refused
-from streamactors.broker.membership.lifecycle_state import Times
 from streamactors.broker.membership.metadata_copy import MetadataCopy
 from streamactors.broker.metadata.delta import ImageDelta
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
-from streamactors.broker.network.outgoing.channel import Buffers
+from streamactors.broker.network.buffers import Buffers
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.observer import Observer
@@ -32,47 +32,46 @@ from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
+    from streamactors.broker.server.metadata_publisher import MetadataPublisher
 
 _log = logging.getLogger("streamactors.broker.membership")
 
 
-class Publisher(Protocol):
-    """Makes the broker follow the image: `metadata_publisher.MetadataPublisher`."""
-
-    def prepare(self, delta: ImageDelta) -> object: ...
-
-    def apply(self, delta: ImageDelta) -> None: ...
-
-    def discard_strays(self, image: MetadataImage, was_deleted: Callable[[uuid.UUID | None], bool]) -> None: ...
-
-
 READ_AGAIN_MS: Final = 1_000.0
-"""How long the metadata waits that cannot be read for want of a descriptor."""
+"""How long the metadata waits that cannot be read because no descriptor is left."""
 
 
 class Member:
-    """The broker's part in a cluster."""
+    """This broker's copy of the metadata log, in the place of a controller."""
 
     def __init__(
         self,
         node: Runtime,
-        publisher: Publisher,
+        publisher: MetadataPublisher,
+        dispatcher: Dispatcher,
+        channels: ControllerChannels,
+        life: Lifecycle,
         bootstrap: Sequence[Address],
-        *,
-        times: Times,
-        previous_epoch: int,
-        on_failure: Callable[[StreamActorsError], object] = lambda _: None,
     ) -> None:
+        """Open the copy of the metadata. Raises BrokerStartError if it is damaged."""
         self._node = node
         self._publisher = publisher
+        self._dispatcher = dispatcher
+        self._channels = channels
+        self._life = life
         self._bootstrap = bootstrap
-        self._dispatcher = Dispatcher(f"{node.data_plane.name}-member", node.clock)
-        self.life = Lifecycle(
-            node, self._dispatcher, bootstrap, times=times, previous_epoch=previous_epoch, on_failure=self._failed
+        self._copy = MetadataCopy.open(node.logs, node.clock.wall_ms)
+        self._observer = Observer(
+            dispatcher,
+            self._copy,
+            self,
+            bootstrap,
+            node_id=node.node_id,
+            cluster_id=node.cluster_id,
+            directory_id=node.logs.properties.directory_id,
+            buffers=Buffers(),
+            to_controllers=node.to_controllers,
         )
-        self._on_failure = on_failure
-        self._observer: Observer | None = None
-        self._copy: MetadataCopy | None = None
         self._first_end: int | None = None  # the end of the log that the controllers named first
         self._deltas: deque[ImageDelta] = deque()
         self._first_deltas: list[ImageDelta] = []
@@ -81,27 +80,19 @@ class Member:
         self._publishing = False
         self._image = MetadataImage()  # applied by the data plane
         self._caught_up: Future[None] = Future()
-        self._buffers = Buffers()
+        life.on_failure(self._failed)
 
     # --- life; from the thread that starts and stops the broker ---
 
+    broken: Final = False
+    """A broker that cannot follow the log ends at once."""
+
     def start(self) -> None:
-        """Open the copy of the metadata, and follow the controllers until it is up to date. Blocks. Raises BrokerError."""
-        self._copy = MetadataCopy.open(self._node.logs, self._node.clock.wall_ms)
-        properties = self._node.logs.properties
-        self._observer = Observer(
-            self._dispatcher,
-            self._copy,
-            self,
-            self._bootstrap,
-            node_id=self._node.node_id,
-            cluster_id=self._node.cluster_id,
-            directory_id=properties.directory_id,
-            buffers=self._buffers,
-            to_controllers=self._node.to_controllers,
-        )
+        """Follow the controllers."""
         self._dispatcher.execute(self._observer.start)
-        within_s = self.life.times.registration_timeout_ms / 1000
+
+    def await_metadata(self, within_s: float) -> None:
+        """Wait until the metadata is up to date. Raises BrokerError."""
         try:
             self._caught_up.result(within_s)
         except TimeoutError:
@@ -109,24 +100,16 @@ class Member:
             raise BrokerStartError(f"{why}; tried for {within_s:g} s") from None
 
     def stop(self) -> None:
-        """End every connection and the thread."""
-
-        def close() -> None:
-            if self._observer is not None:
-                self._observer.stop()
-            self.life.close()
-
+        """End the connections over which the log is read."""
         try:
-            self._dispatcher.execute(close)
+            self._dispatcher.execute(self._observer.stop)
         except DispatcherStopped:
-            return
-        self._dispatcher.stop()
+            pass  # it has ended already
 
-    # --- on the dispatcher's thread: the quorum ---
+    # --- on the dispatcher's thread: called by the observer ---
 
     def committed(self, high_watermark: int) -> None:
-        """Apply the committed metadata (see `quorum.QuorumOwner`)."""
-        assert self._copy is not None
+        """Apply the metadata below this offset: it is committed, and in the copy."""
         if self._first_end is None:
             self._first_end = high_watermark
         if self._reading_again is not None:
@@ -138,12 +121,11 @@ class Member:
             self._reading_again = self._dispatcher.call_later(READ_AGAIN_MS, partial(self.committed, high_watermark))
             return
         except StorageError as error:
-            assert self._observer is not None
             self._observer.stop()
             self.halted(error)
             return
         except (CorruptRecord, BrokerError) as error:
-            self.life.fail(
+            self._life.fail(
                 BrokerError(
                     f"the metadata of the cluster cannot be read: {error}; if folders of controllers were put back from copies, delete "
                     f"{METADATA_TOPIC}-0 in {self._node.logs.folder}, which is older or newer than they are: the controllers have the metadata"
@@ -154,15 +136,15 @@ class Member:
         self._publish()
 
     def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:
-        """Send requests to another controller (see `quorum.QuorumOwner`)."""
-        self.life.leader_changed(leader_id, epoch, address)
+        """Send requests to another controller."""
+        self._channels.leader_changed(leader_id, epoch, address)
 
     def refused(self, error: ErrorCode) -> None:
-        """Stop the broker (see `quorum.QuorumOwner`)."""
-        self.life.fail(BrokerStartError(why_refused(error, self._node.cluster_id, self._bootstrap)))
+        """Stop the broker: the controllers do not let it read the log."""
+        self._life.fail(BrokerStartError(why_refused(error, self._node.cluster_id, self._bootstrap)))
 
     def halted(self, error: BrokerError) -> None:
-        """End the broker, which would serve metadata that gets older and older (see `quorum.QuorumOwner`)."""
+        """End the broker: its copy cannot follow the log, and it would serve metadata that gets older and older."""
         node_id = self._node.node_id
         if not self._caught_up.done():
             self._caught_up.set_exception(error)
@@ -188,7 +170,7 @@ class Member:
         except RuntimeError:
             pass  # the helpers have ended: the broker is stopping
 
-    def _prepared(self, delta: ImageDelta, outcome: HelperOutcome[object]) -> None:
+    def _prepared(self, delta: ImageDelta, outcome: HelperOutcome[list[tuple[str, int]]]) -> None:
         """Apply a change; on the data plane's thread."""
         # Partitions without a folder get it when they are applied, or later.
         if outcome.error is not None and not isinstance(outcome.error, StorageShortage):
@@ -203,8 +185,6 @@ class Member:
     def _published(self, delta: ImageDelta) -> None:
         self._publishing = False
         self._image = delta.image
-        self.life.applied(delta.image)
-        assert self._copy is not None
         try:
             self._copy.snapshot(delta.image, self._node.config.metadata_log_max_record_bytes_between_snapshots)
         except BrokerError as error:
@@ -243,8 +223,6 @@ class Member:
             pass  # the helpers have ended: the broker is stopping
 
     def _failed(self, error: StreamActorsError) -> None:
-        if self._observer is not None:
-            self._observer.stop()
+        self._observer.stop()
         if not self._caught_up.done():
             self._caught_up.set_exception(error)
-        self._on_failure(error)

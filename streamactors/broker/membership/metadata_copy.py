@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from streamactors.broker.controller.metadata_log import CONFIG, TOPIC_ID
+from streamactors.broker.controller.metadata_log import open_log
 from streamactors.broker.controller.metadata_snapshots import (
     begin_after_snapshot,
     disk_error,
@@ -32,7 +32,6 @@ from streamactors.broker.metadata.snapshot import (
     snapshot_name,
     snapshots,
 )
-from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.record_schema import CorruptRecord
 from streamactors.broker.quorum.observer_state import EndOfLog
@@ -60,11 +59,7 @@ class MetadataCopy:
     @classmethod
     def open(cls, logs: LogManager, now_ms: Callable[[], int]) -> MetadataCopy:
         """Return the copy in a data folder, an empty one if there is none. Raises BrokerStartError if it is damaged."""
-        log = logs.get(METADATA_TOPIC, 0)
-        if log is None:
-            log = logs.create(METADATA_TOPIC, 0, TOPIC_ID, CONFIG)
-        else:
-            log.update_config(CONFIG)
+        log = open_log(logs)
         copy = cls(log, now_ms)
         kept = snapshots(log.disk.names(log.directory))
         if kept:

@@ -33,6 +33,7 @@ from streamactors.broker.metadata.metadata_record import (
     TopicRecord,
     UnfenceBroker,
     UnregisterBroker,
+    UnregisterController,
     ZkMigrationState,
 )
 from streamactors.broker.metadata.topics_delta import TopicsDelta
@@ -74,7 +75,7 @@ class ImageDelta:
 
     @classmethod
     def again(cls, image: MetadataImage, topics: Iterable[str]) -> ImageDelta:
-        """Return a delta that changes nothing, and lists these topics as changed: followers that could not follow them try again."""
+        """Return a delta that changes nothing, and lists these topics as changed: followers that failed to follow them try again."""
         delta = cls(image)
         delta._topics.touched = {image.topics[name].topic_id: {} for name in topics if name in image.topics}
         return delta
@@ -172,6 +173,8 @@ class ImageDelta:
             broker = replace(broker, in_controlled_shutdown=True)
         if record.log_dirs is not None:
             broker = replace(broker, log_dirs=record.log_dirs)
+        if record.cordoned is not None:
+            broker = replace(broker, cordoned=record.cordoned)
         self._brokers.put(record.broker_id, broker)
 
     def _fence(self, record: FenceBroker) -> None:
@@ -192,6 +195,10 @@ class ImageDelta:
                 f"{broker.broker_epoch}"
             )
         return broker
+
+    def _unregister_controller(self, record: UnregisterController) -> None:
+        if not self._controllers.drop(record.controller_id):
+            raise CorruptRecord(f"controller {record.controller_id} is unregistered, but it was never registered")
 
     # --- settings, features, numbers ---
 
@@ -252,6 +259,7 @@ _REPLAY: Final[dict[type[MetadataRecord], Callable[[ImageDelta, Any], object]]] 
     BrokerRegistrationChange: ImageDelta._change_registration,
     FenceBroker: ImageDelta._fence,
     UnfenceBroker: ImageDelta._unfence,
+    UnregisterController: ImageDelta._unregister_controller,
     ControllerRegistration: lambda delta, record: delta._controllers.put(record.controller_id, record),
     TopicRecord: lambda delta, record: delta._topics.create(record),
     PartitionRecord: lambda delta, record: delta._topics.partition(record),

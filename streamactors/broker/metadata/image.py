@@ -34,6 +34,10 @@ from streamactors.broker.metadata.security_record import (
 
 NO_LEADER: Final = -1
 METADATA_VERSION: Final = "metadata.version"
+TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 ResourceKey = tuple[int, str]  # resource type, resource name

@@ -1,8 +1,8 @@
 """Encodes and decodes metadata records in Apache Kafka's format: each of the two brokers reads the other's log.
 
 Owner: the metadata log and its snapshots. A record's value is a frame (varint 1), the record's key and version (varints) and
-its fields in Kafka's flexible encoding. All 26 kinds of Kafka 4.1 are known. An unknown kind or version is an error, as in Kafka:
-a broker that skips a record has another state than the others.
+its fields in Kafka's flexible encoding. All 27 kinds of Kafka 4.4 are known. An unknown kind or version is an error, as in Kafka:
+a broker that skips a record would differ from the others.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ RECORDS: Final[tuple[type[MetadataRecord], ...]] = (
     security.RemoveDelegationToken,
     cluster.ControllerRegistration,
     cluster.ClearElr,
+    cluster.UnregisterController,
 )
 """Every kind of record, in the order of the keys."""
 
-AS_THIS_BROKER: Final = "--release-version 4.1 --feature group.version=0 --feature transaction.version=0"
+NEWEST_RELEASE: Final = "4.4"
+"""The newest release of Apache Kafka whose metadata records are known."""
+AS_THIS_BROKER: Final = f"--release-version {NEWEST_RELEASE}"
 """The options of kafka-storage format for the controllers of a cluster that this broker can join."""
-NEWER: Final = f"a newer node wrote it: the metadata.version of its cluster is above 27 (4.1-IV1). Format the controllers of the cluster with {AS_THIS_BROKER}"
+NEWER: Final = f"a newer node wrote it: the metadata.version of its cluster is above 33 (4.4-IV2). Format the controllers of the cluster with {AS_THIS_BROKER}"
 _BY_KEY: Final = {record.KEY: record for record in RECORDS}
 
 

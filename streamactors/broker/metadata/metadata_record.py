@@ -1,6 +1,6 @@
 """The records of the metadata log about brokers, topics, settings and features, with the fields of Apache Kafka's own records.
 
-Owner: the controller. The fields stand in the order of the wire; `metadata_codec` encodes and decodes them. `security_record` has
+Owner: the controller. The fields are in the order of the wire; `metadata_codec` encodes and decodes them. `security_record` has
 the records about users and quotas, `transaction_record` those that bracket a transaction of the metadata log.
 """
 
@@ -28,6 +28,8 @@ from streamactors.broker.protocol.record_schema import (
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,13 @@ class Feature(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration(MetadataRecord):
     """A broker has started, under a new incarnation. Its epoch is this record's offset. The image holds the newest of each
-    broker; a fenced broker is known, but clients are not sent to it."""
+    broker; a fenced broker is known, but clients are not sent to it.
+
+    `cordoned` are the data folders that get no new replica (KIP-1066), None before the broker has told them in a heartbeat."""
 
     KEY = 0
     VERSION = 3
-    NEWEST = 3
+    NEWEST = 4
     broker_id: Annotated[int, INT32]
     migrating: Annotated[bool, Field(BOOLEAN, since=2)] = field(default=False, kw_only=True)
     incarnation_id: Annotated[uuid.UUID, UUID]
@@ -76,6 +80,12 @@ class BrokerRegistration(MetadataRecord):
     fenced: Annotated[bool, BOOLEAN] = False
     in_controlled_shutdown: Annotated[bool, Field(BOOLEAN, since=1)] = False
     log_dirs: Annotated[tuple[uuid.UUID, ...], Field(array(UUID), since=3, tag=0)] = ()
+    cordoned: Annotated[tuple[uuid.UUID, ...] | None, Field(array(UUID), since=4, tag=1)] = None
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no data folder of this broker takes a new replica."""
+        return bool(self.cordoned) and set(self.log_dirs) <= set(self.cordoned or ())
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return where clients of a listener reach this broker."""
@@ -141,7 +151,7 @@ class PartitionRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange(MetadataRecord):
-    """The changed fields of a partition; None is no change. A leader, even the same one, begins a new epoch."""
+    """The changed fields of a partition; None means unchanged. A leader, even the same one, begins a new epoch."""
 
     KEY = 5
     NEWEST = 2
@@ -160,7 +170,7 @@ class PartitionChange(MetadataRecord):
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecord(MetadataRecord):
-    """A setting of a topic or broker is set, or removed if `value` is None. Resource name "" stands for all brokers."""
+    """A setting of a topic or broker is set, or removed if `value` is None. Resource name "" means all brokers."""
 
     KEY = 4
     resource_type: Annotated[int, INT8]
@@ -198,15 +208,16 @@ class ProducerIdsRecord(MetadataRecord):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistrationChange(MetadataRecord):
-    """A broker is fenced (1) or unfenced (-1), begins its controlled shutdown (1), or has other data folders."""
+    """A broker is fenced (1) or unfenced (-1), begins its controlled shutdown (1), or has other data folders, or other cordoned ones."""
 
     KEY = 17
-    NEWEST = 2
+    NEWEST = 3
     broker_id: Annotated[int, INT32]
     broker_epoch: Annotated[int, INT64]
     fenced: Annotated[int | None, Field(INT8, tag=0)] = None
     in_controlled_shutdown: Annotated[int | None, Field(INT8, since=1, tag=1)] = None
     log_dirs: Annotated[tuple[uuid.UUID, ...] | None, Field(array(UUID), since=2, tag=2)] = None
+    cordoned: Annotated[tuple[uuid.UUID, ...] | None, Field(array(UUID), since=3, tag=3)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +231,7 @@ class FenceBroker(MetadataRecord):
 
 @dataclass(frozen=True, slots=True)
 class UnfenceBroker(MetadataRecord):
-    """A broker is not fenced any more. Kafka before 3.3 wrote this instead of a BrokerRegistrationChange."""
+    """A broker is no longer fenced. Kafka before 3.3 wrote this instead of a BrokerRegistrationChange."""
 
     KEY = 8
     broker_id: Annotated[int, INT32]
@@ -237,6 +248,14 @@ class ControllerRegistration(MetadataRecord):
     zk_migration_ready: Annotated[bool, BOOLEAN] = False
     endpoints: Annotated[tuple[Endpoint, ...], array(structure(Endpoint))] = ()
     features: Annotated[tuple[Feature, ...], array(structure(Feature))] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterController(MetadataRecord):
+    """A controller has left the cluster."""
+
+    KEY = 29
+    controller_id: Annotated[int, INT32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The records of the metadata log about access control, credentials, delegation tokens and client quotas.
 
-Owner: the controller. The fields stand in the order of the wire; `metadata_codec` encodes and decodes them.
+Owner: the controller. The fields are in the order of the wire; `metadata_codec` encodes and decodes them.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def snapshots(names: Iterable[str]) -> list[tuple[int, str]]:
 def encode_snapshot(
     records: Iterable[MetadataRecord], epoch: int, now_ms: int, quorum: Sequence[ControlRecord] = ()
 ) -> bytes:
-    """Return the content of a snapshot file. `quorum` are the records of its voters, which stand beside the header."""
+    """Return the content of a snapshot file. `quorum` are the records of its voters, which follow the header."""
     header = ControlRecord(SNAPSHOT_HEADER, _HEADER_VALUE.pack(0, now_ms, 0))
     out = control_batch([header, *quorum], now_ms, leader_epoch=epoch)
     offset = 1 + len(quorum)
@@ -65,14 +65,14 @@ def encode_snapshot(
 
 
 def quorum_of(batch: RecordBatch) -> list[ControlRecord]:
-    """Return the records of a batch that say who votes. Raises CorruptMessage."""
+    """Return the records of a batch that name the voters. Raises CorruptMessage."""
     if not batch.is_control:
         return []
     return [each for each in control_records(batch) if each.kind in (KRAFT_VERSION, KRAFT_VOTERS)]
 
 
 def quorum_of_snapshot(content: bytes) -> list[ControlRecord]:
-    """Return the records beside the header of a snapshot that say who votes. Raises CorruptMessage."""
+    """Return the records after the header of a snapshot that name the voters. Raises CorruptMessage."""
     first = next(iter_batches(memoryview(bytearray(content))), None)
     return [] if first is None else quorum_of(first)
 

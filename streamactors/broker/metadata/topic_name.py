@@ -11,7 +11,8 @@ MAX_LENGTH: Final = 249
 METADATA_TOPIC: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
+SHARE_STATE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_STATE_TOPIC})
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -41,7 +41,8 @@ class Acceptor:
         pause_ms: Callable[[], float] = lambda: 0.0,
         reserve: DescriptorReserve | None = None,
     ) -> None:
-        """`pause_ms` is asked after each connection: for so long no further one is accepted. `reserve` keeps descriptors for the logs."""
+        """`pause_ms` is called after each connection and returns for how long no further one is accepted. `reserve` keeps descriptors for the
+        logs."""
         self._reserve = reserve
         self._limit = LogLimit(TELL_EVERY_MS / 1_000, lambda: dispatcher.clock.now_ms() / 1_000)
         self._dispatcher = dispatcher

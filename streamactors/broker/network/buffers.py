@@ -9,6 +9,8 @@ from typing import Final
 
 _KEPT_BUFFERS: Final = 8
 _LARGEST_KEPT: Final = 4 << 20
+_SCRATCH_BYTES: Final = 128 << 10
+_KEPT_BYTES: Final = 64 << 20
 
 
 class BufferPool:
@@ -45,3 +47,11 @@ class BufferPool:
         self.in_use -= len(buffer)
         if len(self._kept) < _KEPT_BUFFERS and len(buffer) <= _LARGEST_KEPT:
             self._kept.append(buffer)
+
+
+class Buffers:
+    """The receive buffers of all channels of one dispatcher."""
+
+    def __init__(self) -> None:
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self.pool = BufferPool(_KEPT_BYTES)

@@ -7,8 +7,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from streamactors.broker.network.ends import ends_of
 from streamactors.broker.network.frame_reader import FrameReader
@@ -17,6 +16,9 @@ from streamactors.broker.network.output import Part
 from streamactors.broker.security.login import Login
 from streamactors.broker.security.rights import ANONYMOUS
 from streamactors.log_limit import alike, log_limited
+
+if TYPE_CHECKING:
+    from streamactors.broker.network.processor import Processor
 
 _log = logging.getLogger("streamactors.broker.network")
 
@@ -53,27 +55,7 @@ class Unfinished(Protocol):
     def force_complete(self) -> bool: ...
 
 
-class Owner(Protocol):
-    """The part of the processor that a connection uses."""
-
-    in_flight_bytes: int
-    max_in_flight: int
-    max_in_flight_bytes: int
-
-    def limit_reached(self, connection: Connection, request: InService) -> None: ...
-
-    def bytes_freed(self, size: int) -> None: ...
-
-    def has_output(self, connection: Connection) -> None: ...
-
-    def resume(self, connection: Connection) -> None: ...
-
-    def forget(self, connection: Connection) -> None: ...
-
-    def call_later(self, delay_ms: float, then: Callable[[], object]) -> object: ...
-
-
-class Connection:
+class ServerConnection:
     """One client's connection."""
 
     __slots__ = (
@@ -105,7 +87,7 @@ class Connection:
         sock: socket.socket,
         connection_id: int,
         listener: Listener,
-        processor: Owner,
+        processor: Processor,
         reader: FrameReader,
         now_ms: float,
     ) -> None:
@@ -154,7 +136,7 @@ class Connection:
             processor.limit_reached(self, request)
 
     def freed(self, request: InService) -> None:
-        """The request waits for its answer, and its bytes are no longer in memory: they do not count for the byte limit any more."""
+        """Stop counting a request that waits for its answer for the byte limit: its bytes are no longer in memory."""
         if not self.closed:
             size, request.size = request.size, 0
             self.processor.bytes_freed(size)

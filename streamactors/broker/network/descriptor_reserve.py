@@ -1,4 +1,4 @@
-"""Keeps descriptors free for the logs: connections end before a log finds none.
+"""Keeps descriptors free for the logs: connections are refused before the logs run out of descriptors.
 
 Owner: the server, on the data plane's thread. The log files may use a part of the process's descriptors (`open_files`). What they do not use at the
 moment is free for them at any time."""

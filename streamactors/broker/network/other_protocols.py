@@ -25,8 +25,8 @@ def recognise(head: bytes) -> str | None:
     return None
 
 
-class Foreigners:
-    """Logs each host once a minute, because such a client may reconnect twenty times a second."""
+class NonKafkaClients:
+    """Logs clients of other protocols: each host once a minute, because such a client may reconnect twenty times a second."""
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms

@@ -8,24 +8,15 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamactors.errors import StreamActorsError
 
-
-class FileRegion(Protocol):
-    """A range of a file, held open until `release`."""
-
-    @property
-    def fd(self) -> int: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-    def release(self) -> None: ...
+if TYPE_CHECKING:
+    from streamactors.broker.log.partition.log_read import LogSlice
 
 
-Part = bytes | bytearray | memoryview | FileRegion
+Part: TypeAlias = "bytes | bytearray | memoryview | LogSlice"
 
 _IN_MEMORY: Final = (bytes, bytearray, memoryview)
 _AT_ONCE: Final = 64 << 10
@@ -137,7 +128,7 @@ class Output:
             parts.popleft()
         return True
 
-    def _send_region(self, region: FileRegion) -> bool:
+    def _send_region(self, region: LogSlice) -> bool:
         """Send at most one turn's share of the region. Return whether the kernel took all of it."""
         done = self._sent_of_region
         wanted = region.length - done

@@ -5,14 +5,13 @@ connections were served, or sixteen of them. All answers of a connection go in o
 directly: the first one wakes the client, the others find it awake. With two hundred connections to one client, this saves a
 third of the kernel's time per request.
 
-A mute connection is not read. epoll is changed only when data arrives for it, because most mute times end earlier. The file has over
-400 lines because reading, limits and answers act on the same connections."""
+A mute connection is not read. epoll is changed only when data arrives for it, because most mute times end earlier."""
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -20,15 +19,15 @@ from typing import Final
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.config.setting import InvalidSetting
+from streamactors.broker.network.admission import Admission
 from streamactors.broker.network.buffers import BufferPool
-from streamactors.broker.network.connection import Connection, InService, Mute
+from streamactors.broker.network.connection import InService, Mute, ServerConnection
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, OutOfBuffers
 from streamactors.broker.network.limits import SEND_ABOVE, Limits
 from streamactors.broker.network.listener import Listener
-from streamactors.broker.network.other_protocols import Foreigners, recognise
+from streamactors.broker.network.other_protocols import NonKafkaClients, recognise
 from streamactors.broker.network.output import RegionTooShort
 from streamactors.broker.network.tls.tls_handshakes import TlsHandshakes
-from streamactors.broker.quotas.connection_rates import ConnectionRates
 from streamactors.broker.security.principal import principal_of
 from streamactors.broker.security.sasl.mechanism import MAX_TOKEN_BYTES
 from streamactors.gauges import Gauge
@@ -36,7 +35,7 @@ from streamactors.log_limit import log_limited
 
 _log = logging.getLogger("streamactors.broker.network")
 
-Serve = Callable[[Connection, memoryview], None]
+Serve = Callable[[ServerConnection, memoryview], None]
 
 _SCRATCH_BYTES: Final = 128 << 10
 _SENT_TOGETHER: Final = 16  # connections
@@ -51,7 +50,7 @@ class Processor:
 
     def __init__(self, dispatcher: Dispatcher, limits: Limits, serve: Serve) -> None:
         self.limits = limits
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, ServerConnection] = {}
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self.in_flight_bytes = 0
@@ -63,23 +62,22 @@ class Processor:
             limits.max_output_bytes,
             "bytes",
         )
-        self.foreigners = Foreigners(dispatcher.clock.now_ms)
-        self.handshakes = TlsHandshakes(dispatcher, self.foreigners, self._serve_new)
+        self.non_kafka_clients = NonKafkaClients(dispatcher.clock.now_ms)
+        self.handshakes = TlsHandshakes(dispatcher, self.non_kafka_clients, self._serve_new)
         self._dispatcher = dispatcher
         self._serve = serve
         self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._now_ms = dispatcher.clock.now_ms
         self.call_later = dispatcher.call_later
-        self.rates = ConnectionRates(limits.quota_windows, limits.quota_window_ms, limits.max_connection_rate)
-        self._per_host: Counter[str] = Counter()
+        self._admission = Admission(dispatcher, limits, self.handshakes)
+        self.rates = self._admission.rates
         self._ids = 0
-        self._with_output: dict[int, Connection] = {}
+        self._with_output: dict[int, ServerConnection] = {}
         self._flush_scheduled = False
         self._in_round = False
-        self._waiting_for_bytes: deque[Connection] = deque()
-        self._waiting_for_buffers: deque[Connection] = deque()
+        self._waiting_for_bytes: deque[ServerConnection] = deque()
+        self._waiting_for_buffers: deque[ServerConnection] = deque()
         self._sweep: Timer | None = None
-        self._stopped = False
 
     def start(self) -> None:
         """Start the periodic check for idle connections."""
@@ -88,7 +86,7 @@ class Processor:
 
     def stop(self) -> None:
         """Close every connection."""
-        self._stopped = True
+        self._admission.is_over = True
         if self._sweep is not None:
             self._sweep.cancel()
         self.handshakes.stop()
@@ -98,32 +96,8 @@ class Processor:
     # ---- connections ----
 
     def adopt(self, sock: socket.socket, listener: Listener) -> None:
-        """Serve an accepted connection, after its TLS handshake if the listener has one; or close it if there are too many."""
-        try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            host: str = sock.getpeername()[0]
-        except OSError as error:
-            _log.debug("a connection ended before it began: %s", error)
-            sock.close()
-            return
-        if self._stopped:  # other nodes and clients connect until the last moment: no warning
-            _log.debug("connection of %s closed: the broker is stopping", host)
-            sock.close()
-            return
-        refusal = self._refusal(host)
-        if refusal is not None:
-            log_limited(_log, logging.WARNING, (host, "refused"), "connection of %s refused: %s", host, refusal)
-            sock.close()
-            return
-        delay_ms = self.rates.delay_of(host, self._now_ms())
-        if delay_ms:
-            log_limited(
-                _log, logging.WARNING, (host, "quota"),
-                "connection of %s refused: the quota connection_creation_rate of its address is exceeded", host,
-            )  # fmt: skip
-            self.call_later(delay_ms, sock.close)
+        """Serve an accepted connection if it is admitted, after its TLS handshake if the listener has one."""
+        if not self._admission.admit(sock, self.limits):
             return
         tls = listener.protection.tls
         if tls is None:
@@ -134,7 +108,7 @@ class Processor:
     def _serve_new(self, sock: socket.socket, listener: Listener) -> None:
         try:
             reader = FrameReader(self._scratch, self.pool, self.limits.max_request_bytes)
-            connection = Connection(sock, self._ids + 1, listener, self, reader, self._now_ms())
+            connection = ServerConnection(sock, self._ids + 1, listener, self, reader, self._now_ms())
             if connection.login is not None:
                 reader.max_bytes = min(reader.max_bytes, MAX_TOKEN_BYTES)
             else:
@@ -149,18 +123,16 @@ class Processor:
             return
         self._ids += 1
         self.connections[connection.id] = connection
-        self._per_host[connection.host] += 1
+        self._admission.entered(connection.host)
         self._dispatcher.register(sock, partial(self._on_readable, connection), on_broken=partial(connection.close, ""))
         if connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ServerConnection) -> None:
         """Remove a connection that is closing."""
         del self.connections[connection.id]
         self._with_output.pop(connection.id, None)
-        self._per_host[connection.host] -= 1
-        if not self._per_host[connection.host]:
-            del self._per_host[connection.host]
+        self._admission.left(connection.host)
         try:
             self._dispatcher.unregister(connection.socket)
         except KeyError:
@@ -170,20 +142,9 @@ class Processor:
         if self._waiting_for_bytes:
             self._dispatcher.execute(self._let_in)
 
-    def _refusal(self, host: str) -> str | None:
-        limits = self.limits
-        connections = len(self.connections) + len(self.handshakes)
-        if connections >= limits.max_connections:
-            return f"there are already {connections} connections; raise max.connections"
-        of_host = self._per_host[host] + self.handshakes.of(host)
-        most = limits.of_addresses.get(host, limits.max_connections_per_ip)
-        if of_host >= most:
-            return f"there are already {of_host} from this address; raise max.connections.per.ip"
-        return None
-
     # ---- reading ----
 
-    def _on_readable(self, connection: Connection) -> int:
+    def _on_readable(self, connection: ServerConnection) -> int:
         """Receive once and serve the complete frames. Returns the number of bytes received; 0 also for a change of the registration."""
         if connection.closed:
             return 0
@@ -213,7 +174,7 @@ class Processor:
             self._dispatcher.execute(partial(self._on_readable, connection))
         return received
 
-    def _serve_frames(self, connection: Connection) -> None:
+    def _serve_frames(self, connection: ServerConnection) -> None:
         """Serve the complete frames until the connection is mute or needs more bytes."""
         outermost, self._in_round = not self._in_round, True
         reader = connection.reader
@@ -240,7 +201,7 @@ class Processor:
                 elif self._with_output:
                     self._flush_soon()
 
-    def _after_parking(self, connection: Connection) -> None:
+    def _after_parking(self, connection: ServerConnection) -> None:
         """Enforce the budget after a change of buffers, and wake connections that wait for a buffer."""
         self._received.reached(self.pool.in_use)
         while self.pool.overdrawn and self._evict(connection):
@@ -248,7 +209,7 @@ class Processor:
         if self._waiting_for_buffers:
             self._wake_for_buffers()
 
-    def _evict(self, but: Connection) -> bool:
+    def _evict(self, but: ServerConnection) -> bool:
         """Close the connection whose partly received request got no byte for the longest time. Active senders are spared
         unless twice the budget is in use."""
         holders = (each for each in self.connections.values() if each.reader.holds_buffer and each is not but)
@@ -261,7 +222,7 @@ class Processor:
         victim.close("its partly received request holds memory that other connections need")
         return True
 
-    def _wait_for_buffer(self, connection: Connection) -> None:
+    def _wait_for_buffer(self, connection: ServerConnection) -> None:
         try:
             if connection.listener.protection.tls is None and connection.socket.recv(1, socket.MSG_PEEK) == b"":
                 self._end_of_stream(connection)
@@ -273,19 +234,19 @@ class Processor:
         self._waiting_for_buffers.append(connection)
         self._register(connection)
 
-    def _end_of_stream(self, connection: Connection) -> None:
+    def _end_of_stream(self, connection: ServerConnection) -> None:
         pending = connection.reader.pending
         connection.close(f"it ended after {pending} bytes of a request" if pending else "")
 
-    def _refuse_frame(self, connection: Connection, error: BadFrame) -> None:
+    def _refuse_frame(self, connection: ServerConnection, error: BadFrame) -> None:
         foreign = recognise(error.head)
         if foreign is None:
             connection.close_after_answers(f"{error}; {_limit(connection)}")
         else:
-            self.foreigners.report(connection.host, connection.peer, f"closed: {foreign}")
+            self.non_kafka_clients.report(connection.host, connection.peer, f"closed: {foreign}")
             connection.close_after_answers("")
 
-    def resume(self, connection: Connection) -> None:
+    def resume(self, connection: ServerConnection) -> None:
         """Read again from a connection that is no longer mute."""
         self._register(connection)
         if connection.reader.pending:
@@ -293,13 +254,13 @@ class Processor:
         if connection.holds_input():
             self._dispatcher.execute(partial(self._on_readable, connection))
 
-    def _serve_pending(self, connection: Connection) -> None:
+    def _serve_pending(self, connection: ServerConnection) -> None:
         if not connection.closed and not connection.muted:
             self._serve_frames(connection)
 
     # ---- requests in service ----
 
-    def limit_reached(self, connection: Connection, request: InService) -> None:
+    def limit_reached(self, connection: ServerConnection, request: InService) -> None:
         """Mute a connection whose new request reached a limit of the connection or of the processor."""
         if len(connection.in_flight) >= self.max_in_flight:
             connection.muted |= Mute.IN_FLIGHT
@@ -308,7 +269,7 @@ class Processor:
             self._waiting_for_bytes.append(connection)
 
     def bytes_freed(self, size: int) -> None:
-        """Requests in service hold so many bytes less: connections that wait for the byte limit are served soon."""
+        """Requests in service hold this number of bytes less: connections that wait for the byte limit are served soon."""
         self.in_flight_bytes -= size
         if self._waiting_for_bytes and self.in_flight_bytes <= self.max_in_flight_bytes:
             self._dispatcher.execute(self._let_in)
@@ -341,7 +302,7 @@ class Processor:
 
     # ---- writing ----
 
-    def has_output(self, connection: Connection) -> None:
+    def has_output(self, connection: ServerConnection) -> None:
         """Answers of the connection are ready: send its output soon."""
         self._with_output[connection.id] = connection
         if self._waiting_for_bytes and self.in_flight_bytes <= self.max_in_flight_bytes:
@@ -360,7 +321,7 @@ class Processor:
         while waiting:
             self._send(waiting.popitem()[1])
 
-    def _send(self, connection: Connection) -> int:
+    def _send(self, connection: ServerConnection) -> int:
         """Send what the socket takes of the answers. Returns the number of bytes sent."""
         if connection.closed:
             return 0
@@ -389,7 +350,7 @@ class Processor:
             self._register(connection)
         return sent
 
-    def _register(self, connection: Connection) -> None:
+    def _register(self, connection: ServerConnection) -> None:
         """Register the connection for the events that it waits for: room in the socket only while the socket is full. Output that has
         not been tried yet is sent by `_flush`; a socket with room would be reported in every round."""
         wanted = (not connection.muted, bool(connection.muted & Mute.OUTPUT))
@@ -420,7 +381,7 @@ class Processor:
         self.start()
 
 
-def _limit(connection: Connection) -> str:
+def _limit(connection: ServerConnection) -> str:
     """Return the limit of a request's size, as a log line has it."""
     largest = connection.reader.max_bytes
     if connection.login is not None and connection.login.principal is None:

@@ -103,10 +103,8 @@ _APIS: Final[dict[int, tuple[str, int]]] = {
     91: ("alter_share_group_offsets", 0),
     92: ("delete_share_group_offsets", 0),
     93: ("streams_group_topology_description_update", 0),
+    94: ("unregister_controller", 0),
 }
-
-WITHOUT_SCHEMA: Final = frozenset({93})
-"""The APIs whose messages kio does not have. Their handlers need no schema."""
 
 NAMES: Final = {key: name for key, (name, _) in _APIS.items()}
 FIRST_FLEXIBLE: Final = {key: first for key, (_, first) in _APIS.items()}
@@ -117,7 +115,7 @@ def api_name(key: int) -> str:
     try:
         return NAMES[key]
     except KeyError:
-        raise UnsupportedVersion(f"API key {key}: no such API; keys 0-3 and 8-93 are defined") from None
+        raise UnsupportedVersion(f"API key {key}: no such API; keys 0-3 and 8-94 are defined") from None
 
 
 def is_flexible(key: int, version: int) -> bool:

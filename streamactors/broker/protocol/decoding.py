@@ -25,21 +25,15 @@ from streamactors.broker.protocol.primitives import (
     skip_tagged_fields,
     tagged_field_count,
 )
-from streamactors.broker.protocol.schema import (
-    NUMBERS,
-    Direction,
-    FieldSchema,
-    StructSchema,
-    load_struct,
-    newest_field,
-)
+from streamactors.broker.protocol.schema import load_struct, newest_field
+from streamactors.broker.protocol.structures import NUMBERS, Direction, FieldSchema, StructSchema
 
 Decoder = Callable[[memoryview, int], Any]
 Reader = Callable[["Cursor"], Any]
 
 
 class Cursor:
-    """The position of a decoder, and the number of elements and tagged fields that this message may still have."""
+    """The position of a decoder, and how many more elements and tagged fields this message may have."""
 
     __slots__ = ("elements_left", "position", "view")
 
@@ -104,7 +98,7 @@ def _struct_reader(schema: StructSchema, key: int, direction: Direction) -> Read
 
 
 def _runs(fields: list[FieldSchema]) -> list[list[FieldSchema]]:
-    """Group neighbouring fields of fixed size; every other field stands alone."""
+    """Group neighbouring fields of fixed size; every other field is a group of its own."""
     runs: list[list[FieldSchema]] = []
     joinable = False
     for known in fields:

@@ -1,8 +1,8 @@
 """Encodes messages from dictionaries.
 
 The first use compiles an encoder from a schema: a list of (name, writer, default) per struct. A missing field takes Kafka's default,
-a field that this version does not have is dropped, and a field that no version has is a MessageError. With a dataclass per version,
-handlers would choose between up to thirteen classes, and to build one would cost more than to encode it."""
+a field that this version does not have is dropped, and a field that no version has is a MessageError. With a dataclass per version, handlers
+would choose between up to thirteen classes, and building one would cost more than encoding it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ from typing import Any, Final
 
 from streamactors.broker.protocol.errors import MessageError
 from streamactors.broker.protocol.primitives import INT16, INT32, array_length, uvarint
-from streamactors.broker.protocol.schema import (
-    NUMBERS,
-    Direction,
-    FieldSchema,
-    StructSchema,
-    load_struct,
-    newest_field,
-)
+from streamactors.broker.protocol.schema import load_struct, newest_field
+from streamactors.broker.protocol.structures import NUMBERS, Direction, FieldSchema, StructSchema
 
 Body = Mapping[str, Any]
 Writer = Callable[[bytearray, Any], None]
@@ -79,7 +73,7 @@ def _write_tagged(out: bytearray, body: Body, tagged: Sequence[tuple[int, str, W
 
 
 def _is(value: Any, default: Any) -> bool:
-    """Whether a tagged field is left out: Apache Kafka writes none that has its default value."""
+    """Whether a tagged field is left out: like Apache Kafka, the encoder writes none that has its default value."""
     return bool(value == default or (default == () and value is not None and not value))
 
 
@@ -161,7 +155,7 @@ def _bytes_writer(length: Struct, nullable: bool, compact: bool, encode: Callabl
 
 
 def _brief(text: str) -> bytes:
-    """Encode an error text, shortened: it may cite a name that is too long for an answer."""
+    """Encode an error message, shortened: it may quote a name that is too long for an answer."""
     encoded = text.encode()
     if len(encoded) <= _LONGEST_ERROR_BYTES:
         return encoded

@@ -64,7 +64,7 @@ class FetchRequest(NamedTuple):
     replica_epoch: int = NO_EPOCH  # the broker epoch of a follower, from version 15 on
     forgotten: Sequence[
         tuple[bytes | str, list[int]]
-    ] = ()  # what a session is to give up: topics by id or name, and partitions
+    ] = ()  # what a session should forget: topics by id or name, and partitions
 
 
 _HEAD_15: Final = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation, session id, session epoch

@@ -137,7 +137,7 @@ def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceRe
             partition_count, position = read_uvarint(view, position - 1)
         elif partition_count == 0:
             raise MalformedMessage(f"null where the partitions of topic {name!r} must be")
-        left -= partition_count  # the count plus one, which stands for the topic
+        left -= partition_count  # the count plus one for the topic itself
         if left < 0:
             raise MalformedMessage(f"more than {MAX_ELEMENTS} topics and partitions in one request")
         partitions: list[PartitionRecords] = []

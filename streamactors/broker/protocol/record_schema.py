@@ -50,7 +50,7 @@ class Field(NamedTuple):
 
 
 def too_long(text: str | None) -> bool:
-    """Whether a text is too long to be stored with an int16 length."""
+    """Whether a string is too long to be stored with an int16 length."""
     return text is not None and len(text) > MAX_STRING_BYTES // 4 and len(text.encode()) > MAX_STRING_BYTES
 
 
@@ -151,7 +151,7 @@ def _read_text(data: bytes, at: int, form: Form) -> tuple[str | None, int]:
     try:
         return None if raw is None else raw.decode(), end
     except UnicodeDecodeError as error:
-        raise CorruptRecord(f"the text at byte {at} is not UTF-8") from error
+        raise CorruptRecord(f"the string at byte {at} is not UTF-8") from error
 
 
 def _read_boolean(data: bytes, at: int, form: Form) -> tuple[bool, int]:
@@ -165,7 +165,7 @@ def _read_uuid(data: bytes, at: int, _form: Form) -> tuple[uuid.UUID, int]:
 
 
 NULLABLE_TEXT: Final = WireType[str | None](_write_text, _read_text)
-TEXT: Final[WireType[str]] = _never_null(NULLABLE_TEXT, "a text")
+TEXT: Final[WireType[str]] = _never_null(NULLABLE_TEXT, "a string")
 BYTES: Final[WireType[bytes]] = _never_null(_sized(INT32), "bytes")
 BOOLEAN: Final = WireType[bool](lambda out, value, form: out.append(value), _read_boolean)
 UUID: Final = WireType[uuid.UUID](lambda out, value, form: out.extend(value.bytes), _read_uuid)
@@ -286,7 +286,7 @@ class Versioned(Generic[T]):
         return bytes(out)
 
     def decode(self, data: bytes, name: str = "") -> T:
-        """Return the decoded value. Raises CorruptRecord, also for an unknown version; `name` is added to its text."""
+        """Return the decoded value. Raises CorruptRecord, also for an unknown version; `name` is added to its message."""
         version, at = INT16.read(data, 0, Form(0, False))
         if not 0 <= version <= self._highest:
             raise CorruptRecord(

@@ -1,4 +1,4 @@
-"""The schemas of Kafka's messages, taken from kio's generated classes.
+"""The schemas of Kafka's messages, taken from kio's generated classes; `newer_messages.py` has those that kio lacks.
 
 Only this file imports kio. A schema is loaded on the first use of its API and version: the whole set has 1,600 modules. Names are
 kio's (Kafka's in snake case), except that a duration or a point of time is an int in milliseconds with the suffix `_ms`, and an
@@ -12,28 +12,16 @@ import datetime
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from functools import cache
 from importlib import import_module
 from types import ModuleType, NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Any, Final, Union, get_args, get_origin
 
 from streamactors.broker.protocol.api_keys import api_name
 from streamactors.broker.protocol.errors import UnsupportedVersion
-
-Direction = Literal["request", "response"]
-
-NUMBERS: Final = {
-    "int8": "b",
-    "int16": "h",
-    "int32": "i",
-    "int64": "q",
-    "uint16": "H",
-    "uint32": "I",
-    "float64": "d",
-    "bool": "?",
-}
-"""The types of a fixed size, with their codes in `struct`."""
+from streamactors.broker.protocol.newer_messages import NEWER, WHOLE
+from streamactors.broker.protocol.structures import NO_DEFAULT, Direction, FieldSchema, StructSchema
 
 _PLAIN_TYPE: Final = {
     "timedelta_i32": "int32",
@@ -43,45 +31,17 @@ _PLAIN_TYPE: Final = {
     "records": "bytes",
 }
 _TIMES: Final = ("timedelta_i32", "timedelta_i64", "datetime_i64")
-_ZERO: Final[dict[str, Any]] = {"string": "", "bytes": b"", "bool": False, "uuid": None, "float64": 0.0}
-NO_DEFAULT: Final = object()
-
-
-@dataclass(frozen=True, slots=True)
-class FieldSchema:
-    """One field of a struct. `type` is a primitive's name or the schema of a nested struct."""
-
-    name: str
-    type: str | StructSchema
-    is_array: bool
-    nullable: bool
-    tag: int | None
-    default: Any
-
-    @property
-    def implicit_default(self) -> Any:
-        """Kafka's value of the field if a version or a sender leaves it out."""
-        if self.default is not NO_DEFAULT:
-            return self.default
-        if self.is_array:
-            return None if self.nullable else ()
-        if isinstance(self.type, StructSchema):
-            return None if self.nullable else {}
-        return _ZERO.get(self.type, 0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StructSchema:
-    """A message of one version, or a struct within it."""
-
-    name: str
-    flexible: bool
-    fields: tuple[FieldSchema, ...]
 
 
 @cache
 def load_struct(key: int, version: int, direction: Direction) -> StructSchema:
     """Return the schema of a message. Raises UnsupportedVersion if there is no such message."""
+    whole = WHOLE.get((key, version, direction))
+    if whole is not None:
+        return whole
+    change = NEWER.get((key, version, direction))
+    if change is not None:
+        return change(load_struct(key, version - 1, direction))
     return _struct_of(_message_class(_load_module(key, version, direction), direction))
 
 
@@ -89,8 +49,9 @@ def load_struct(key: int, version: int, direction: Direction) -> StructSchema:
 def known_versions(key: int) -> tuple[int, int]:
     """Return the lowest and the highest version with a schema."""
     _load_kio()
-    numbers = sorted(import_module("kio.schema.index").schema_name_map[api_name(key)])
-    return numbers[0], numbers[-1]
+    numbers = set(import_module("kio.schema.index").schema_name_map.get(api_name(key), ()))
+    numbers |= {version for known, version, _ in (*NEWER, *WHOLE) if known == key}
+    return min(numbers), max(numbers)
 
 
 @cache

@@ -8,38 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
-from streamactors.broker.errors import BrokerError, StorageError, StorageShortage
+from streamactors.broker.errors import StorageError, StorageShortage
 from streamactors.broker.quorum.raft.raft_messages import Answer, Fetch, FetchAnswer
-from streamactors.broker.quorum.raft.raft_state import RaftState
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.replica_log import VotersLog
 
+if TYPE_CHECKING:
+    from streamactors.actors.dispatching.real_time import Timers
+    from streamactors.broker.quorum.quorum import Quorum
+
 MOST_WAIT_MS: Final = 30_000.0
 READ_AGAIN_MS: Final = 100.0
-"""How long a fetch waits whose records cannot be read for want of a descriptor."""
+"""How long a fetch waits whose records cannot be read because no descriptor is left."""
 
 Reply = Callable[[Answer], object]
-
-
-class QuorumTimers(Protocol):
-    """The part of a dispatcher that a quorum uses."""
-
-    def call_later(self, delay_ms: float, fn: Callable[[], object]) -> Timer: ...
-
-
-class Leader(Protocol):
-    """The part of a quorum that answers need."""
-
-    @property
-    def state(self) -> RaftState: ...
-
-    @property
-    def known_high_watermark(self) -> int: ...
-
-    def halt(self, error: BrokerError) -> None: ...
 
 
 class _Waiting(NamedTuple):
@@ -54,7 +39,7 @@ class _Waiting(NamedTuple):
 class LeaderFetches:
     """Answers fetches. `take` gets each with the judgement of the state machine."""
 
-    def __init__(self, leader: Leader, log: VotersLog, timers: QuorumTimers, now_ms: Callable[[], float]) -> None:
+    def __init__(self, leader: Quorum, log: VotersLog, timers: Timers, now_ms: Callable[[], float]) -> None:
         self._leader = leader
         self._log = log
         self._timers = timers
@@ -101,7 +86,7 @@ class LeaderFetches:
     def _serve(self, fetch: Fetch, reply: Reply, until_ms: float | None = None) -> None:
         """Answer a fetch, which is judged again: much can have happened while it waited.
 
-        While its records cannot be read for want of a descriptor, it is tried again for as long as it may wait. Then it has no answer, and the other
+        While its records cannot be read because no descriptor is left, it is tried again for as long as it may wait. Then it has no answer, and the other
         node asks again."""
         if self._stopped:
             return

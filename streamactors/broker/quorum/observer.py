@@ -1,6 +1,6 @@
 """Follows the metadata log without a vote: asks the leader for records and snapshots, and stores them.
 
-Owner: the thread of one dispatcher. The rules are in `observer_state`; the log is behind `ReplicatedLog`. One request is under way
+Owner: the thread of one dispatcher. The rules are in `observer_state`; it writes the log through `MetadataCopy`. One request is under way
 at any time."""
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import logging
 import uuid
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
-from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
+from streamactors.broker.network.buffers import Buffers
+from streamactors.broker.network.outgoing.channel import Channel
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.observer_state import (
@@ -33,6 +35,10 @@ from streamactors.broker.quorum.observer_state import (
 from streamactors.broker.quorum.raft import raft_messages
 from streamactors.broker.quorum.raft.raft_wire import FETCH, FETCH_SNAPSHOT, Sender, fetch_body, snapshot_body
 
+if TYPE_CHECKING:
+    from streamactors.broker.membership.member import Member
+    from streamactors.broker.membership.metadata_copy import MetadataCopy
+
 _log = logging.getLogger("streamactors.broker.quorum")
 
 MAX_WAIT_MS: Final = 500
@@ -42,42 +48,14 @@ DAMAGE_RETRY_MS: Final = 1_000.0
 SHORTAGE_RETRY_MS: Final = 1_000.0
 
 
-class ReplicatedLog(Protocol):
-    """The local copy of the metadata log."""
-
-    def end(self) -> EndOfLog: ...
-
-    def append(self, records: bytes | memoryview) -> None: ...
-
-    def truncate(self, epoch: int, end_offset: int) -> None: ...
-
-    def install(self, epoch: int, end_offset: int, content: bytes | bytearray) -> None: ...
-
-
-class ObserverOwner(Protocol):
-    """The owner of an observer."""
-
-    def committed(self, high_watermark: int) -> None:
-        """Records below this offset are committed and in the local log."""
-
-    def leader_changed(self, leader_id: int, epoch: int, address: Address | None) -> None:
-        """Another node leads the quorum, or none is known."""
-
-    def refused(self, error: ErrorCode) -> None:
-        """The quorum does not let this node in. The observer has stopped."""
-
-    def halted(self, error: BrokerError) -> None:
-        """The log cannot be stored. The observer has stopped."""
-
-
 class Observer:
     """An observer of one quorum."""
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        log: ReplicatedLog,
-        owner: ObserverOwner,
+        log: MetadataCopy,
+        owner: Member,
         bootstrap: Sequence[Address],
         *,
         node_id: int,
@@ -96,7 +74,7 @@ class Observer:
         self._channel: Channel | None = None
         self._timer: Timer | None = None
         self._stopped = False
-        self._committed = self._told = -1
+        self._committed = self._reported = -1
 
     def start(self) -> None:
         """Begin to follow. On the dispatcher's thread."""
@@ -175,12 +153,12 @@ class Observer:
         """Tell the owner what is committed, when the log has all of it."""
         # A log that lacks many records grows by several answers. By the metadata of the first ones a starting broker would take topics for deleted, and remove
         # their logs.
-        if self._told < self._committed <= self._copy.end().end_offset:
-            self._told = self._committed
+        if self._reported < self._committed <= self._copy.end().end_offset:
+            self._reported = self._committed
             self._owner.committed(self._committed)
 
     def _halt(self, error: StorageError) -> None:
-        """Stop: a log that has failed takes no records before a restart."""
+        """Stop: a log that has failed takes no further records until a restart."""
         _log.error("the metadata log cannot be stored: %s", error)
         self.stop()
         self._owner.halted(error)

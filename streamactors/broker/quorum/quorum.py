@@ -1,8 +1,7 @@
 """Carries out what `RaftState` decides, for a quorum of one as for a quorum of several: the log, the vote file and the time.
 
 Owner: the controller, on the thread of its dispatcher, which may wait for the disk. Effects are carried out one after the other,
-in the order in which the state machine asked for them. The effects of a later step come after those of an earlier one. The file has over 400 lines
-because it has one method for each effect of the state machine."""
+in the order in which the state machine asked for them. The effects of a later step come after those of an earlier one."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Set
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, StorageError, StorageShortage
-from streamactors.broker.quorum.leader_fetches import LeaderFetches, QuorumTimers, Reply
+from streamactors.broker.quorum.leader_fetches import LeaderFetches, Reply
 from streamactors.broker.quorum.raft.raft_effects import (
     Append,
     AppendLeaderChange,
@@ -47,10 +46,14 @@ from streamactors.broker.quorum.replica_log import VotersLog
 from streamactors.broker.quorum.snapshot_transfer import SnapshotReader, piece_of
 from streamactors.broker.quorum.voter_set import VoterSet
 
+if TYPE_CHECKING:
+    from streamactors.actors.dispatching.real_time import Timers
+    from streamactors.broker.controller.controller import Controller
+
 AGAIN_MS: Final = 1_000.0
 """How long an effect waits that found no descriptor or no space."""
 SHORTAGE_LASTS_MS: Final = 10_000.0
-"""After so long a leader that can store no record lets another voter lead."""
+"""After this time a leader that cannot store records lets another voter lead."""
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
@@ -60,28 +63,15 @@ def _nobody(voter: int, request: Request) -> None:
     raise AssertionError(f"{request} for voter {voter}")
 
 
-class QuorumOwner(Protocol):
-    """The owner of a quorum."""
-
-    def committed(self, high_watermark: int) -> None:
-        """The records below this offset are committed and in the local log."""
-
-    def leader_changed(self, leader: int | None, epoch: int) -> None:
-        """Another node leads, this one leads, or no leader is known."""
-
-    def halted(self, error: BrokerError) -> None:
-        """This node has left the quorum: its disk fails, or its committed records are not those of the leader."""
-
-
 class Quorum:
     """One replica of the metadata log. `send` passes a request to another voter; its answer comes back to `answered`."""
 
     def __init__(
         self,
-        timers: QuorumTimers,
+        timers: Timers,
         now_ms: Callable[[], float],
         log: VotersLog,
-        owner: QuorumOwner,
+        owner: Controller,
         send: Callable[[int, Request], object] = _nobody,
         *,
         me: int,
@@ -115,7 +105,7 @@ class Quorum:
         self._carry_out(self._state.start(self._now_ms()))
 
     def stop(self) -> None:
-        """Give up a leadership, and take part no longer. Fetches that wait are dropped with their connections."""
+        """Give up a leadership, and leave the quorum. Fetches that wait are dropped with their connections."""
         if not self._stopped and self._state.voters != {self._me}:
             self._guarded(self._state.resign(self._now_ms()))
         self._end()
@@ -170,7 +160,7 @@ class Quorum:
         """Append records as one batch; return the offset of the last one. Only on the leader. Raises StorageError, after which this node has left
         the quorum, and StorageShortage, after which nothing has changed.
 
-        The owner hears when they are committed. In a quorum of one that is before this method returns."""
+        The owner is notified when they are committed. In a quorum of one that is before this method returns."""
         assert self._state.role is Role.LEADER
         return self._append(lambda: self._log.append(records, self.epoch))
 
@@ -195,7 +185,7 @@ class Quorum:
         return offset
 
     def _sync_or_undo(self, end_offset: int) -> None:
-        """Bring appended records to the disk; for want of a descriptor, remove them again. Raises StorageError."""
+        """Bring appended records to the disk; if no descriptor is left, remove them again. Raises StorageError."""
         try:
             self._log.sync()
         except StorageShortage as error:
@@ -213,7 +203,7 @@ class Quorum:
         elif now_ms - self._short_since_ms >= SHORTAGE_LASTS_MS and len(self._state.voters) > 1:
             self._short_since_ms = None
             _log.warning(
-                "this node leads the metadata log no longer, because it has stored no record for %.0f s",
+                "this node no longer leads the metadata log, because it has stored no record for %.0f s",
                 SHORTAGE_LASTS_MS / 1000,
             )
             self._guarded(self._state.resign(now_ms))
@@ -323,7 +313,7 @@ class Quorum:
 
     def halt(self, error: BrokerError) -> None:
         """End this node's part in the quorum: its disk fails, or the broker cannot follow."""
-        _log.error("this node takes part in the quorum of the metadata log no longer: %s", error)
+        _log.error("this node no longer takes part in the quorum of the metadata log: %s", error)
         self._end()
         self._owner.halted(error)
 

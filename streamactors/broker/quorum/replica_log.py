@@ -49,7 +49,7 @@ class Log(Protocol):
 
 
 def begins_anew(snapshot: EpochEnd, latest_epoch: int, end_offset: int) -> bool:
-    """Whether a log that ends at `end_offset` must begin anew after its newest snapshot, with the epoch of the snapshot.
+    """Whether a log that ends at `end_offset` must begin again after its newest snapshot, with the epoch of the snapshot.
 
     `latest_epoch` is the latest epoch that the log knows, -1 without one. Source: Kafka's truncateToLatestSnapshot."""
     # The node stops while it installs a snapshot -> the log ends before the snapshot, or its last epoch is older than that of the snapshot.

@@ -52,7 +52,7 @@ class SnapshotReader:
         self._send(leader, self._asked)
 
     def got(self, leader: int, piece: SnapshotPiece) -> bytearray | None:
-        """Take a piece; return the whole snapshot when it is complete, and nothing if the reading has ended in vain.
+        """Take a piece; return the whole snapshot when it is complete, and an empty one if the reading has failed.
 
         None: more pieces are to come, or the piece is of an earlier reading."""
         asked = self._asked

@@ -52,7 +52,7 @@ def decode_election(data: bytes) -> Election:
     epoch, leader, voted = (_number(content.get(name), name) for name in ("leaderEpoch", "leaderId", "votedId"))
     text = content.get("votedDirectoryId", encode_uuid(uuid.UUID(int=0)))
     if not isinstance(text, str):
-        raise ValueError(f"votedDirectoryId is {text!r}, it must be a text")
+        raise ValueError(f"votedDirectoryId is {text!r}, it must be a string")
     directory = decode_uuid(text)
     return Election(
         max(epoch, 0),

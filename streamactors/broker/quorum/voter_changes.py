@@ -44,7 +44,7 @@ def remove_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:
 
 
 def update_voter(state: RaftState, voter: int) -> AppendVoters | ErrorCode:
-    """Return what names the same voters anew, because one has other addresses; or why that cannot be done now. Errors as for `remove_voter`."""
+    """Return the record that names the same voters, one with other addresses; or why that cannot be done now. Errors as for `remove_voter`."""
     progress = _ready(state)
     if isinstance(progress, ErrorCode):
         return progress

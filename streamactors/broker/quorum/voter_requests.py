@@ -1,7 +1,7 @@
 """Requests to change the voters of the quorum: each is checked, carried out by the leader, and answered when the change is committed.
 
 Owner: the controller's `OwnReplica`, on the controller's thread. Which change is allowed now is decided by the pure rules in `voter_changes`.
-Source: KIP-853; errors and texts: Apache Kafka 4.1."""
+Source: KIP-853; errors and messages: Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.quorum.leader_fetches import QuorumTimers
 from streamactors.broker.quorum.quorum import Quorum
 from streamactors.broker.quorum.raft.raft_effects import AppendVoters
 from streamactors.broker.quorum.raft.roles import Role
 from streamactors.broker.quorum.voter_changes import add_voter, remove_voter, update_voter
 from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS, KraftVersions, Voter, VoterSet, voter_set
+
+if TYPE_CHECKING:
+    from streamactors.actors.dispatching.real_time import Timers
 
 _log = logging.getLogger("streamactors.broker.quorum")
 
@@ -74,19 +76,17 @@ class _Pending(NamedTuple):
 
 
 class VoterRequests:
-    """See the module."""
+    """The requests to add, remove or correct a voter; the one that waits for its commit, and those that are checked first."""
 
-    def __init__(
-        self, quorum: Quorum, timers: QuorumTimers, ask_levels: AskLevels, *, has_channels: bool = True
-    ) -> None:
+    def __init__(self, quorum: Quorum, timers: Timers, ask_levels: AskLevels, *, has_channels: bool = True) -> None:
         """`has_channels`: this node was started as one that may have other voters beside it."""
         self._has_channels = has_channels
         self._quorum = quorum
         self._timers = timers
         self._ask_levels = ask_levels
         self._pending: _Pending | None = None
-        self._told: dict[int, Voter] = {}
-        """What the voters of the settings (kraft.version 0) have told this leader of themselves: the log does not keep it."""
+        self._announced: dict[int, Voter] = {}
+        """What the voters of the settings (kraft.version 0) have reported to this leader: the log does not keep it."""
 
     def asked(self, request: Request, reply: Reply) -> None:
         """Serve a request."""
@@ -111,7 +111,7 @@ class VoterRequests:
 
     def leader_changed(self) -> None:
         """This node leads no longer, or another epoch: a change that is not committed may come true or not."""
-        self._told.clear()
+        self._announced.clear()
         if self._pending is not None:
             self._end(self._pending, Changed(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
@@ -136,11 +136,11 @@ class VoterRequests:
         if isinstance(own, str):
             return own
         for node_id in sorted(self._quorum.state.voters - {own.node_id}):
-            told = self._told.get(node_id)
-            if told is None:
+            announced = self._announced.get(node_id)
+            if announced is None:
                 return f"controller {node_id} has not told the leader the id of its data folder"
-            if not told.kraft_versions.lowest <= KRAFT_VERSIONS[1] <= told.kraft_versions.highest:
-                return f"controller {node_id} supports kraft.version {told.kraft_versions.highest} at most"
+            if not announced.kraft_versions.lowest <= KRAFT_VERSIONS[1] <= announced.kraft_versions.highest:
+                return f"controller {node_id} supports kraft.version {announced.kraft_versions.highest} at most"
         return None
 
     def upgrade(self, own: Voter, reply: Reply) -> None:
@@ -150,7 +150,7 @@ class VoterRequests:
             why = "the leader has not committed a record of its epoch yet; ask again"
             reply(Changed(judged, why if judged is ErrorCode.REQUEST_TIMED_OUT else None))
             return
-        told = {**self._told, own.node_id: own}
+        told = {**self._announced, own.node_id: own}
         voters = voter_set(told[each] for each in self._quorum.state.voters)
         _log.info("kraft.version is 1: the metadata log names its voters %s", voters)
         self._append(judged, voters, MOST_WAIT_MS, reply)
@@ -218,7 +218,7 @@ class VoterRequests:
         if isinstance(judged, ErrorCode):
             reply(_refused(judged, request.node_id, named))
             return
-        _log.info("controller %d is no voter any more", request.node_id)
+        _log.info("controller %d is not a voter any more", request.node_id)
         self._append(judged, named.without(request.node_id), MOST_WAIT_MS, reply)
 
     def _update(self, request: Update, reply: Reply) -> None:
@@ -230,7 +230,7 @@ class VoterRequests:
         if isinstance(named, Changed):
             is_voter = voter.node_id in self._quorum.state.voters
             if is_voter:
-                self._told[voter.node_id] = voter
+                self._announced[voter.node_id] = voter
             reply(Changed() if is_voter else Changed(ErrorCode.VOTER_NOT_FOUND))
             return
         judged = update_voter(self._quorum.state, voter.node_id)
@@ -243,7 +243,7 @@ class VoterRequests:
         elif not voter.kraft_versions.lowest <= KRAFT_VERSIONS[1] <= voter.kraft_versions.highest:
             reply(Changed(ErrorCode.INVALID_REQUEST))
         else:
-            _log.info("controller %d has other addresses: %s", voter.node_id, voter)
+            _log.info("controller %d has new addresses: %s", voter.node_id, voter)
             self._append(judged, named.with_voter(voter), MOST_WAIT_MS, reply)
 
     def _append(self, judged: AppendVoters, voters: VoterSet, timeout_ms: float, reply: Reply) -> None:

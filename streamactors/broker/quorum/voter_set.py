@@ -29,7 +29,7 @@ KRAFT_VERSIONS: Final = (0, 1)
 """The lowest and the highest level of the feature kraft.version."""
 
 RESERVED_IDS: Final = 100
-"""So many ids, from 0 on, stand for something else than a folder."""
+"""This many ids, from 0 on, are reserved: none is that of a folder."""
 
 _FORM: Final = Form(0, True)
 
@@ -158,7 +158,7 @@ def voter_set(voters: Iterable[Voter]) -> VoterSet:
 
 
 def parse_voters(text: str, listener: str) -> VoterSet:
-    """Return the voters of a text `id@host:port:directory,…`; `listener` is the name of their listeners. Raises ValueError."""
+    """Return the voters of a string `id@host:port:directory,…`; `listener` is the name of their listeners. Raises ValueError."""
     found = []
     for each in text.split(","):
         node_id, _, rest = each.strip().partition("@")

@@ -17,12 +17,12 @@ _OTHER_FOLDER: Final = -(1 << 31)
 
 
 def other_folder(node_id: int) -> int:
-    """Return the id under which a node counts whose folder is not that of the voter with its id: it is no voter."""
+    """Return the id under which a node counts whose folder is not that of the voter with its id: it is not a voter."""
     return _OTHER_FOLDER + node_id
 
 
 class VotersHistory:
-    """See the module. `node_id` and `directory_id` are those of the node itself."""
+    """The sets of voters that the log has named, by the offset of their record. `node_id` and `directory_id` are those of the node itself."""
 
     def __init__(self, node_id: int = -1, directory_id: uuid.UUID | None = None) -> None:
         self._node_id = node_id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.protocol.fetch import FetchResponse
 from streamactors.broker.protocol.metadata import MetadataResponse
@@ -16,41 +16,16 @@ from streamactors.broker.quotas.client_quotas import FETCH, MUTATIONS, PRODUCE, 
 from streamactors.broker.quotas.mutations import MutationQuota
 from streamactors.clock import Clock
 
+if TYPE_CHECKING:
+    from streamactors.broker.requests.request import Request
+
 _PRODUCE_KEY: Final = 0
 _FETCH_KEY: Final = 1
 _PERCENT_PER_NS: Final = 100.0 / 1e9
 
 
-class Throttled(Protocol):
-    """The part of a connection that is used here."""
-
-    def throttle(self, ms: float) -> None: ...
-
-
-class Charged(Protocol):
-    """The part of a request that is used here."""
-
-    message: Any
-    received_bytes: int
-
-    @property
-    def api_key(self) -> int: ...
-    @property
-    def charged(self) -> bool: ...
-    @property
-    def principal(self) -> str: ...
-    @property
-    def client_id(self) -> str: ...
-    @property
-    def connection(self) -> Throttled: ...
-    @property
-    def mutations(self) -> MutationQuota | None: ...
-    def busy_ns(self, at_ns: int) -> int: ...
-    def has_field(self, name: str) -> bool: ...
-
-
 class Charging:
-    """See the module."""
+    """Charges answers to the quotas of their clients; throttles clients above their quota."""
 
     def __init__(
         self, quotas: ClientQuotas, clock: Clock, unsent: Callable[[int, bool], object] = lambda number, opens: None
@@ -64,19 +39,19 @@ class Charging:
         """Whether the time of requests must be measured."""
         return self.quotas.has(REQUEST)
 
-    def most_bytes(self, request: Charged, asked: int) -> int:
+    def most_bytes(self, request: Request, asked: int) -> int:
         """Return how many bytes a fetch may return at most."""
         most = self.quotas.most_in_all_windows(FETCH, *_client(request))
         return asked if most is None else int(min(asked, most))
 
-    def mutations(self, request: Charged, *, strict: bool) -> MutationQuota | None:
+    def mutations(self, request: Request, *, strict: bool) -> MutationQuota | None:
         """Return the quota for a request that changes topics, None if its client has none."""
         limit = self.quotas.limit(MUTATIONS, *_client(request))
         if limit is None:
             return None
         return MutationQuota(self.quotas.bucket(limit, self._now_ms()), limit.value, self._now_ms, strict=strict)
 
-    def charged(self, request: Charged, answer: Any) -> Any:
+    def charged(self, request: Request, answer: Any) -> Any:
         """Charge a request and return its answer, with the throttle time in it. The answer is None if there will be none."""
         key = request.api_key
         if not request.charged or (key == _FETCH_KEY and request.message.replica_id >= 0):  # of a follower
@@ -110,12 +85,12 @@ class Charging:
         return _told(request, answer, whole_ms)
 
 
-def _client(request: Charged) -> tuple[str, str]:
+def _client(request: Request) -> tuple[str, str]:
     return request.principal.partition(":")[2], request.client_id
 
 
-def _told(request: Charged, answer: Any, throttle_ms: int) -> Any:
-    """Return the answer with the throttle time, if this version has a field for it."""
+def _told(request: Request, answer: Any, throttle_ms: int) -> Any:
+    """Return the answer with the throttle time, if its version has that field."""
     if isinstance(answer, (ProduceResponse, FetchResponse, MetadataResponse)):
         return answer._replace(throttle_time_ms=throttle_ms)
     if isinstance(answer, Mapping) and request.has_field("throttle_time_ms"):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from streamactors.broker.metadata.security_record import QuotaEntity
-from streamactors.broker.quotas.mutations import TokenBucket
+from streamactors.broker.quotas.mutations import DebtBucket
 from streamactors.broker.quotas.per_client import PerClient
 from streamactors.broker.quotas.sampled_rate import SampledRate
 
@@ -35,12 +35,12 @@ class ClientQuotas:
     """`use` takes the quotas of the metadata image; `record` says how long a client must be silent."""
 
     def __init__(self, windows: int, window_ms: float, burst_s: float = 11.0) -> None:
-        """`burst_s`: in one burst a client may make as many changes to the metadata as its quota allows in so many seconds."""
+        """`burst_s`: in one burst a client may make as many changes to the metadata as its quota allows in this number of seconds."""
         self._windows = windows
         self._window_ms = window_ms
         self._limits: dict[str, dict[Level, float]] = {}
         self._rates: PerClient[tuple[str, Client], SampledRate] = PerClient(lambda: SampledRate(windows, window_ms))
-        self._buckets: PerClient[Client, TokenBucket] = PerClient(lambda: TokenBucket(burst_s))
+        self._buckets: PerClient[Client, DebtBucket] = PerClient(lambda: DebtBucket(burst_s))
 
     def use(self, quotas: Mapping[frozenset[QuotaEntity], Mapping[str, float]]) -> None:
         """Replace all quotas. What clients have used so far is kept."""
@@ -88,7 +88,7 @@ class ClientQuotas:
             return False
         return self._rates.of((key, limit.shared), now_ms).per_second(now_ms) <= limit.value
 
-    def bucket(self, limit: Limit, now_ms: float) -> TokenBucket:
+    def bucket(self, limit: Limit, now_ms: float) -> DebtBucket:
         """Return the token bucket of the clients that share a quota of mutations."""
         return self._buckets.of(limit.shared, now_ms)
 
@@ -105,7 +105,7 @@ class ClientQuotas:
 
 
 def _levels(user: str, client_id: str) -> Iterable[tuple[Level, Client]]:
-    """Return the levels at which a quota can stand, the most specific first, each with what its clients share."""
+    """Return the levels at which a quota can be set, the most specific first, each with the key that its clients share."""
     both, of_user, of_client = (user, client_id), (user, ""), ("", client_id)
     return (
         ((True, user, True, client_id), both),

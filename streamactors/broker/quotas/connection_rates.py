@@ -28,7 +28,7 @@ class ConnectionRates:
         self._all = SampledRate(windows, window_ms)
 
     def use(self, quotas: Mapping[frozenset[QuotaEntity], Mapping[str, float]]) -> None:
-        """Replace the quotas of addresses. A host name stands for its addresses."""
+        """Replace the quotas of addresses. A host name means all its addresses."""
         limits: dict[str | None, float] = {}
         for entity, values in quotas.items():
             names = dict(entity)

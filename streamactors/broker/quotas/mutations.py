@@ -18,9 +18,10 @@ def spend_freely(_partitions: int) -> None:
     """The `Spend` of a client without a quota: nothing is taken."""
 
 
-class TokenBucket:
-    """A token bucket, refilled at a rate up to a burst. It starts full. One change may take more tokens than there are, which leaves a debt.
-    Thread-safe."""
+class DebtBucket:
+    """A token bucket that may owe: one change may take more tokens than there are, and the next is refused, or waits, until the debt is paid.
+
+    It is refilled at a rate up to a burst, and starts full. Thread-safe."""
 
     def __init__(self, burst_s: float) -> None:
         self._burst_s = burst_s
@@ -62,7 +63,7 @@ class TokenBucket:
 class MutationQuota:
     """What one request may still change."""
 
-    def __init__(self, bucket: TokenBucket, rate: float, now_ms: Callable[[], float], *, strict: bool) -> None:
+    def __init__(self, bucket: DebtBucket, rate: float, now_ms: Callable[[], float], *, strict: bool) -> None:
         self._bucket = bucket
         self._rate = rate
         self._now_ms = now_ms

@@ -1,7 +1,7 @@
 """What each client has used, by a key that clients choose themselves: a client id, an address. Pure: the caller brings the time.
 
-An entry that equals a new one is forgotten. The look for such entries comes when their number has doubled, so that many clients cost no more
-each than few do."""
+An entry that equals a new one is forgotten. The search for such entries runs when their number has doubled, so its cost per client does not grow
+with the number of clients."""
 
 from __future__ import annotations
 

@@ -141,8 +141,8 @@ class RecordBatch:
             )
         if not MIN_LENGTH <= self.length <= len(self.buffer) - self.position - LOG_OVERHEAD:
             raise CorruptMessage(
-                f"record batch at offset {self.base_offset}: says {self.size} bytes, "
-                f"there are {len(self.buffer) - self.position}"
+                f"record batch at offset {self.base_offset}: its header says {self.size} bytes, "
+                f"the buffer has {len(self.buffer) - self.position}"
             )
         computed = crc32c(self.view()[ATTRIBUTES_AT:])
         if computed != self.crc:

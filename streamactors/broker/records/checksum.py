@@ -23,4 +23,5 @@ def _load() -> Callable[..., int]:
 
 
 crc32c: Callable[..., int] = _load()
-"""`crc32c(data, value=0)`: the checksum of a buffer, going on from that of the bytes before it. Releases the interpreter lock for large buffers."""
+"""`crc32c(data, value=0)`: the checksum of a buffer; `value` is the checksum of the bytes before it. Releases the interpreter lock for large
+buffers."""

@@ -1,4 +1,4 @@
-"""Batches of control records of the metadata log and its snapshots: who leads, who votes, where a snapshot begins and ends.
+"""Batches of control records of the metadata log and its snapshots: the leader, the voters, and the beginning and end of a snapshot.
 
 Owner: the metadata log, its snapshots and the storage tool write them; brokers do not show them to clients. A record's key has a version
 and the kind, both i16; the value depends on the kind. Source: KIP-595, KIP-630, KIP-853."""

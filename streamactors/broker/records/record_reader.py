@@ -111,7 +111,7 @@ def walk_records(payload: bytes, count: int) -> Iterator[RecordSpan]:
     except IndexError:
         raise CorruptMessage(f"a record at byte {start} runs past the end of its batch ({size} bytes)") from None
     if position != size:
-        raise CorruptMessage(f"{size - position} bytes are left after the {count} records that the batch promises")
+        raise CorruptMessage(f"{size - position} bytes follow the {count} records that the batch promises")
 
 
 def read_records(

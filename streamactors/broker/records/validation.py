@@ -72,7 +72,7 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
     """
     size = len(records)
     if size < HEADER_SIZE:
-        raise NotOneBatch(f"a produce request needs one record batch per partition; {size} bytes are none")
+        raise NotOneBatch(f"a produce request needs one record batch per partition; {size} bytes hold none")
     fields: HeaderFields = BATCH_HEADER.unpack_from(records)
     base_offset, length, _, magic, crc, attributes, last_offset_delta, _, _, producer_id, _, base_sequence, count = (
         fields
@@ -82,7 +82,7 @@ def check_header(records: memoryview, max_message_bytes: int, origin: AppendOrig
         raise refusal(f"record batch of format version {magic}; only version 2 can be produced")
     if length + LOG_OVERHEAD != size:
         if HEADER_SIZE <= length + LOG_OVERHEAD < size:
-            raise NotOneBatch("a produce request may have only one record batch per partition, here is more")
+            raise NotOneBatch("a produce request may have only one record batch per partition, this one has more")
         raise CorruptMessage(f"a record batch that says it has {length + LOG_OVERHEAD} bytes came with {size}")
     if size > max_message_bytes:
         raise MessageTooLarge(f"record batch of {size} bytes; max.message.bytes is {max_message_bytes}")
@@ -118,6 +118,14 @@ def check_create_time(records: memoryview, base_timestamp: int, max_timestamp: i
     if base_timestamp <= max_timestamp <= bounds.latest and not NO_TIMESTAMP != base_timestamp < bounds.earliest:
         return max_timestamp
     return check_records(records, keys_required=False, bounds=bounds)
+
+
+def check_decompressed_size(records: memoryview, max_bytes: int) -> None:
+    """Refuse a batch whose records have more than `max_bytes` bytes decompressed. Raises InvalidRecord; allocates no more than `max_bytes`."""
+    try:
+        RecordBatch(records).payload(max_bytes)
+    except CorruptMessage as error:
+        raise InvalidRecord(f"{error}; max.decompressed.message.bytes is {max_bytes}") from None
 
 
 def check_records(records: memoryview, *, keys_required: bool, bounds: TimestampBounds | None) -> int:

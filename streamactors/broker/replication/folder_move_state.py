@@ -34,7 +34,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FolderRequested:
     """The replica is to be in a folder; None: where it is."""
 
     target: Path | None
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    """A step of the copy has ended, with so many bytes left."""
+    """A step of the copy has ended, with this number of bytes left."""
 
     left: int
 
@@ -52,7 +52,7 @@ class StepFailed:
     """A step of the copy has failed."""
 
 
-Event = Asked | StepEnded | StepFailed
+Event = FolderRequested | StepEnded | StepFailed
 
 
 # --- effects ---
@@ -87,7 +87,7 @@ ENDED: Final = Move()
 def step(move: Move, event: Event) -> tuple[Move, list[Effect]]:
     """Return the move after an event, and what is to be done, in order."""
     match event:
-        case Asked(target):
+        case FolderRequested(target):
             return _asked(move, target)
         case StepEnded(left) if move.phase is MovePhase.COPYING:
             return (ENDED, [Replace()]) if left <= CLOSE else (move, [Copy()])

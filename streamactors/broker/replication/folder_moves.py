@@ -30,11 +30,11 @@ _log = logging.getLogger("streamactors.broker.replication")
 
 STEP_BYTES: Final = 4 << 20
 FLUSHES: Final = 10
-"""After so many flushes a copy takes the place of its log, also if much is written during each of them."""
+"""After this number of flushes a copy replaces its log, even if much is written during each of them."""
 
 
 class FolderMoves:
-    """The moves that are under way. `on_moved` hears of each replica that is in another folder now."""
+    """The moves that are under way. `on_moved` is called with each replica that is in another folder now."""
 
     def __init__(self, node: Runtime, on_moved: Callable[[HostedPartition], object] = lambda _: None) -> None:
         self._node = node
@@ -48,7 +48,7 @@ class FolderMoves:
         self._pause: Timer | None = None
 
     def resume(self, partitions: Iterable[HostedPartition]) -> None:
-        """Begin the moves anew that a stop of the broker has interrupted."""
+        """Restart the moves that a stop of the broker interrupted."""
         moving = self._node.logs.moving
         for partition in partitions:
             folder = moving.pop((partition.topic, partition.index), None)
@@ -58,7 +58,7 @@ class FolderMoves:
 
     def move(self, partition: HostedPartition, target: Path) -> None:
         """Have a replica in a folder; in the one where it is: end its move."""
-        self._step(partition, rules.Asked(None if partition.log.directory.parent == target else target))
+        self._step(partition, rules.FolderRequested(None if partition.log.directory.parent == target else target))
         self._drop_unwanted()
 
     def future_of(self, partition: HostedPartition) -> FutureLog | None:
@@ -149,7 +149,7 @@ class FolderMoves:
         self._copy_next()
 
     def _drop_unwanted(self) -> None:
-        """Drop the copies that wait for their next step and are not wanted any more, or are in a folder that has failed."""
+        """Drop the copies that wait for their next step and are no longer wanted, or are in a folder that has failed."""
         unwanted = [
             each for each in self._waiting if self._moves[each].phase is MovePhase.ENDING or self._target_failed(each)
         ]

@@ -22,7 +22,7 @@ def is_stale(node: Runtime, replica: int, broker_epoch: int) -> bool:
 
 def note_follower(node: Runtime, topics: Iterable[WantedTopic], replica: int, broker_epoch: int) -> None:
     """Note how far a follower is in each partition that it asks for. A partition whose answer will be an error or a divergence is
-    left out: its offset says nothing.
+    left out: its offset has no meaning here.
 
     A fetch of an earlier registration gets NOT_LEADER_OR_FOLLOWER: it would bring back into the ISR what the broker has lost."""
     stale = is_stale(node, replica, broker_epoch)

@@ -17,6 +17,7 @@ from streamactors.broker.log.partition.partition_log import PartitionLog
 from streamactors.broker.log.producers.refused_batches import REMEMBERED_MS, EarlierBatchRefused, may_follow_refused
 from streamactors.broker.metadata.image import NO_LEADER
 from streamactors.broker.records.validation import AppendOrigin
+from streamactors.broker.replication.append_times import AppendTimes
 from streamactors.broker.replication.leader_state import LeaderState
 from streamactors.broker.replication.lease_state import candidates, lease_end_ms
 from streamactors.broker.replication.read_replica import STAY, preferred_replica
@@ -71,7 +72,18 @@ def enough_in_sync(min_insync_replicas: int, replicas: Sequence[int]) -> int:
 class HostedPartition:
     """One partition on this broker. The object is its own key in the purgatories."""
 
-    __slots__ = ("_node", "deleted", "leader_state", "log", "lost", "sessions", "state", "topic", "topic_id")
+    __slots__ = (
+        "_node",
+        "append_times",
+        "deleted",
+        "leader_state",
+        "log",
+        "lost",
+        "sessions",
+        "state",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(self, node: Runtime, state: PartitionState, log: PartitionLog) -> None:
         self._node = node
@@ -81,7 +93,8 @@ class HostedPartition:
         self.log = log
         self.deleted = False
         self.lost = False
-        """The data folder of the log has failed: nothing is written or read any more."""
+        """The data folder of the log has failed: it is neither written nor read."""
+        self.append_times: AppendTimes | None = None
         self.sessions: dict[FetchSession, Cached] = {}
         """The fetch sessions with this partition in them."""
         self.leader_state: LeaderState | None = None
@@ -118,7 +131,7 @@ class HostedPartition:
     def has_lease(self) -> bool:
         """Whether this leader may speak for the partition: no other broker can have been elected yet (see `lease_state`)."""
         leading, node = self.leader_state, self._node
-        if leading is None or node.replication is None:
+        if leading is None:
             return True  # the only replica
         now_ms = node.clock.now_ms()
         controller_end_ms = node.replication.lease_end_ms
@@ -182,10 +195,10 @@ class HostedPartition:
     def _take_role(self) -> None:
         """Begin or end to count followers, as the metadata says."""
         state = self.state
-        # Without replication, no broker follows: the members of the ISR are all that counts.
-        counted = state.isr if self._node.replication is None else state.replicas
-        self.log.sole_replica = len(counted) == 1
-        if not self.is_leader or self.log.sole_replica or self._node.replication is None:
+        # Without other brokers nobody follows: the members of the ISR are all that counts.
+        others = self._node.replication.others
+        self.log.sole_replica = len(state.replicas if others else state.isr) == 1
+        if not self.is_leader or self.log.sole_replica or not others:
             self.leader_state = None
         elif self.leader_state is None or self.leader_state.epoch != state.leader_epoch:
             self.leader_state = LeaderState(
@@ -210,7 +223,7 @@ class HostedPartition:
         return ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def client_error(self, current_leader_epoch: int) -> ErrorCode:
-        """As `epoch_error`, for a client: a leader without a lease is none. A follower is answered, because its fetches are what gives a lease."""
+        """As `epoch_error`, for a client: a leader without a lease does not count as one. A follower is answered, because its fetches are what gives a lease."""
         error = self.epoch_error(current_leader_epoch)
         return error if error or self.has_lease else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -219,6 +232,9 @@ class HostedPartition:
         log = self.log
         before = log.high_watermark
         result = log.append_as_leader(records, self.state.leader_epoch, now_ms, origin)
+        times = self.append_times
+        if times is not None and not result.duplicate and not times.note(result.base_offset, now_ms):
+            self.append_times = None
         if self.sessions:
             self._touch_sessions()
         if log.high_watermark > before:
@@ -227,6 +243,11 @@ class HostedPartition:
             self.update_high_watermark()
             self._wake_fetches()  # followers read beyond the high watermark
         return result
+
+    def appended_ms(self, offset: int) -> int | None:
+        """Return when a record was appended, in ms since 1970; None if that is not known. The first question begins to note it."""
+        self.append_times = times = self.append_times or AppendTimes()
+        return times.of(offset, self._node.clock.wall_ms()) if offset < self.log.end_offset else None
 
     def append_for(self, records: memoryview, now_ms: int, acks: int) -> AppendResult:
         """Append a client's batch if this broker leads and, for acks -1, enough replicas are in sync. Raises BrokerError."""
@@ -240,7 +261,7 @@ class HostedPartition:
             is_new = self._node.clock.now_ms() - leading.began_ms < REMEMBERED_MS
             if is_new and may_follow_refused(records, self.log.next_sequence):
                 raise EarlierBatchRefused(
-                    f"{self}: a batch before this one is missing, which the leader before may have refused"
+                    f"{self}: a batch before this one is missing, which the former leader may have refused"
                 )
         if acks == ALL_REPLICAS and len(self.isr) < state.min_insync_replicas:
             raise NotEnoughReplicas
@@ -266,7 +287,6 @@ class HostedPartition:
         limit = log.hw_limit
         if leading is not None:
             node = self._node
-            assert node.replication is not None
             limit = leading.high_watermark(
                 limit,
                 now_ms=node.clock.now_ms(),
@@ -282,7 +302,7 @@ class HostedPartition:
     def followed(self, replica: int, broker_epoch: int, offset: int) -> None:
         """Note the fetch of a follower, which has everything below `offset`. Raises NotLeader if it is not a replica."""
         leading, node = self.leader_state, self._node
-        if leading is None or node.replication is None:
+        if leading is None:
             raise NotLeader
         if not leading.fetched(replica, broker_epoch, offset, self.log.end_offset, node.clock.now_ms()):
             raise NotLeader
@@ -307,7 +327,7 @@ class HostedPartition:
         self.become(replace(self.state, leader=NO_LEADER))
 
     def flush_again(self) -> None:
-        """Flush the records whose required flush has failed for want of a descriptor."""
+        """Flush the records whose required flush has failed because no descriptor was left."""
         log = self.log
         if log.offline is None and log.hw_limit < log.end_offset:
             last = log.end_offset - 1

@@ -6,10 +6,11 @@ Owner: the data plane. The proposals and what their answers mean are in `leader_
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrOutcome, IsrProposal, PartitionsAltered
 from streamactors.broker.replication.leader_state import UNKNOWN, Proposal
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("streamactors.broker.replication")
 
-ALTER_PARTITION: Final = (56, 3)
 RETRY_MS: Final = 50.0
 _CERTAINLY_NOT: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 """Errors after which the proposal surely was never carried out: the checks for earlier attempts come before them."""
@@ -33,17 +33,8 @@ _SETTLED: Final = _CERTAINLY_NOT | {
 """Errors after which newer metadata comes. After any other one, such as that of a controller whose disk fails, the proposal is sent again."""
 
 
-class AnswerLike(Protocol):
-    """An answer of the controller, or the error in its place: `network.outgoing.channel.ChannelAnswer`."""
-
-    @property
-    def value(self) -> Any: ...
-    @property
-    def error(self) -> Exception | None: ...
-
-
-class Controllers(Protocol):
-    """The way to the active controller: `membership.Member`."""
+class Membership(Protocol):
+    """This broker's part in its cluster: `membership.Lifecycle`, or `controller.OwnBroker` where its own controller is the only one."""
 
     @property
     def broker_epoch(self) -> int: ...
@@ -51,15 +42,20 @@ class Controllers(Protocol):
     @property
     def lease_end_ms(self) -> float: ...
 
-    def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[AnswerLike], object]) -> None: ...
+
+class ActiveController(Protocol):
+    """The way to the active controller. It replies on the data plane's thread."""
+
+    def submit(self, command: Any, reply: Callable[[Any], object]) -> object: ...
 
 
 class IsrPublisher:
     """The proposals that are not settled."""
 
-    def __init__(self, node: Runtime, controllers: Controllers) -> None:
+    def __init__(self, node: Runtime, membership: Membership, controller: ActiveController) -> None:
         self._node = node
-        self._controllers = controllers
+        self._membership = membership
+        self._controller = controller
         self._waiting: dict[HostedPartition, Proposal] = {}
         self._sent: dict[HostedPartition, Proposal] = {}
         self._scheduled = False
@@ -70,7 +66,7 @@ class IsrPublisher:
         leading = partition.leader_state
         assert leading is not None
         leading.propose(proposal)
-        _log.info("%s: in sync are %s, and shall be %s", partition, leading.isr, proposal.isr)
+        _log.info("%s: in sync are %s, proposed are %s", partition, leading.isr, proposal.isr)
         self._waiting[partition] = proposal
         self._send_soon(0.0)
 
@@ -86,76 +82,56 @@ class IsrPublisher:
     def _send(self) -> None:
         self._scheduled = False
         waiting, self._waiting = self._waiting, {}
-        self._sent = {partition: each for partition, each in waiting.items() if _stands(partition, each)}
+        self._sent = {partition: each for partition, each in waiting.items() if _is_wanted(partition, each)}
         if not self._sent or self._stopped:
             return
-        topics: dict[Any, list[dict[str, Any]]] = {}
-        for partition, proposal in self._sent.items():
-            topics.setdefault(partition.topic_id, []).append(self._body_of(partition, proposal))
-        body = {
-            "broker_id": self._node.node_id,
-            "broker_epoch": self._controllers.broker_epoch,
-            "topics": [{"topic_id": topic_id, "partitions": each} for topic_id, each in topics.items()],
-        }
-        self._controllers.ask(ALTER_PARTITION, body, self._answered)
+        proposals = tuple(self._request_of(partition, each) for partition, each in self._sent.items())
+        command = AlterPartition(self._node.node_id, self._membership.broker_epoch, proposals)
+        self._controller.submit(command, self._answered)
 
-    def _body_of(self, partition: HostedPartition, proposal: Proposal) -> dict[str, Any]:
+    def _request_of(self, partition: HostedPartition, proposal: Proposal) -> IsrProposal:
         brokers = self._node.metadata.image.brokers
-        epochs = []
+        isr = []
         for member, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True):
             if member == self._node.node_id:
-                epoch = self._controllers.broker_epoch
+                epoch = self._membership.broker_epoch
             elif epoch == UNKNOWN:
                 epoch = brokers[member].broker_epoch if member in brokers else UNKNOWN
-            epochs.append({"broker_id": member, "broker_epoch": epoch})
-        return {
-            "partition_index": partition.index,
-            "leader_epoch": proposal.leader_epoch,
-            "new_isr": list(proposal.isr),  # for controllers before 3.5
-            "new_isr_with_epochs": epochs,
-            "leader_recovery_state": 0,
-            "partition_epoch": proposal.partition_epoch,
-        }
+            isr.append((member, epoch))
+        return IsrProposal(
+            partition.topic_id, partition.index, proposal.leader_epoch, proposal.partition_epoch, tuple(isr)
+        )
 
-    def _answered(self, answer: AnswerLike) -> None:
+    def _answered(self, altered: PartitionsAltered) -> None:
         sent, self._sent = self._sent, {}
-        error = ErrorCode.NOT_CONTROLLER if answer.error is not None else ErrorCode(answer.value.error_code)
-        outcomes = {}
-        if not error:
-            outcomes = {
-                (topic.topic_id, each.partition_index): each
-                for topic in answer.value.topics
-                for each in topic.partitions
-            }
+        outcomes = altered.outcomes if not altered.error else tuple(IsrOutcome(altered.error) for _ in sent)
         again = False
-        for partition, proposal in sent.items():
-            outcome = outcomes.get((partition.topic_id, partition.index))
-            code = error or (ErrorCode(outcome.error_code) if outcome is not None else ErrorCode.NOT_CONTROLLER)
-            if code and code not in _SETTLED:
+        for (partition, proposal), outcome in zip(sent.items(), outcomes, strict=True):
+            if outcome.error and outcome.error not in _SETTLED:
                 again = True
                 self._waiting.setdefault(partition, proposal)
             else:
-                _settle(partition, proposal, code, outcome)
+                _settle(partition, proposal, outcome)
         if self._waiting:
             self._send_soon(RETRY_MS if again else 0.0)
 
 
-def _stands(partition: HostedPartition, proposal: Proposal) -> bool:
+def _is_wanted(partition: HostedPartition, proposal: Proposal) -> bool:
     """Whether the leader still wants this change."""
     leading = partition.leader_state
     return leading is not None and leading.proposed == proposal and leading.in_flight
 
 
-def _settle(partition: HostedPartition, proposal: Proposal, code: ErrorCode, outcome: Any) -> None:
+def _settle(partition: HostedPartition, proposal: Proposal, outcome: IsrOutcome) -> None:
     leading = partition.leader_state
     if leading is None or leading.epoch != proposal.leader_epoch:
         return
-    if code:
-        _log.info("%s: the controller refuses %s in sync: %s", partition, proposal.isr, code.name)
-        leading.refused(proposal, certain=code in _CERTAINLY_NOT)
+    if outcome.error:
+        _log.info("%s: the controller refuses %s in sync: %s", partition, proposal.isr, outcome.error.name)
+        leading.refused(proposal, certain=outcome.error in _CERTAINLY_NOT)
     elif outcome.partition_epoch == leading.partition_epoch:
         leading.refused(proposal, certain=True)  # nothing was to be changed
     elif outcome.leader_epoch == leading.epoch:
-        leading.learn(leading.replicas, tuple(outcome.isr), outcome.partition_epoch)
+        leading.learn(leading.replicas, outcome.isr, outcome.partition_epoch)
     partition.update_high_watermark()
     partition.changed()

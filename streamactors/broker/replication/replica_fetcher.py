@@ -1,7 +1,8 @@
 """Copies the partitions that one other broker leads: fetches, appends, truncates.
 
-Owner: the data plane. One request is under way at any time, for all partitions that are due. What an answer means is in
-`follower_state`. With a fetch session (`follower_session`) a request names only the partitions that have changed. Records go from the socket's buffer to the log without a message in between."""
+Owner: the data plane. One request is under way at any time, for all partitions that are due (`follower_request`). What an answer means is in
+`follower_state`. With a fetch session (`follower_session`) a request names only the partitions that have changed. Records go from the socket's
+buffer to the log without a message in between."""
 
 from __future__ import annotations
 
@@ -12,8 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import BrokerError, ErrorCode, StorageError, StorageShortage
 from streamactors.broker.log.partition.log_append import AppendResult
-from streamactors.broker.network.outgoing.channel import Buffers, ChannelAnswer, ChannelClosed, ChannelRefused
+from streamactors.broker.metadata.image import METADATA_VERSION
+from streamactors.broker.network.buffers import Buffers
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer, ChannelClosed, ChannelRefused
 from streamactors.broker.network.outgoing.opening import Address
+from streamactors.broker.replication.follower_request import (
+    FETCH_KEY,
+    FetchPosition,
+    PartitionKey,
+    fetch_body,
+    fetch_version,
+)
 from streamactors.broker.replication.follower_state import (
     BACKOFF_MS,
     AskedFetch,
@@ -37,15 +47,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("streamactors.broker.replication")
 
-FETCH_KEY: Final = 1
-SINCE_REPLICA_STATE: Final = 15
-SINCE_HIGH_WATERMARK: Final = 18
 LIST_OFFSETS: Final = (2, 7)
 LATEST: Final = -1
 EARLIEST: Final = -2
 FIRST_RECONNECT_MS: Final = 20.0
-NO_HIGH_WATERMARK: Final = 2**63 - 1  # followers of partitions do not wait for it
-
 
 _SESSION_IS_GONE: Final = frozenset(
     {
@@ -56,16 +61,6 @@ _SESSION_IS_GONE: Final = frozenset(
 )
 LOOK_AT_ALL_MS: Final = 5_000.0
 """How often the fetcher compares every partition with its last request. Retention may have moved a log start."""
-
-_Key = tuple[Any, int]
-
-
-class _Asked(NamedTuple):
-    """A partition as the last request to the leader named it."""
-
-    fetch: AskedFetch
-    last_epoch: int
-    log_start_offset: int
 
 
 class _InFlight(NamedTuple):
@@ -85,12 +80,12 @@ class ReplicaFetcher:
         self._node = node
         self._broker_epoch = epoch
         self._followed: dict[HostedPartition, Following] = {}
-        self._session: FollowerSession[_Key, _Asked] = FollowerSession()
-        self._in_flight: dict[_Key, _InFlight] = {}  # the partitions of the session
+        self._session: FollowerSession[PartitionKey, FetchPosition] = FollowerSession()
+        self._in_flight: dict[PartitionKey, _InFlight] = {}  # the partitions of the session
         self._changed: set[HostedPartition] = (
             set()
         )  # to be looked at for the next request: its state may not be what the leader knows
-        self._gone: list[_Key] = []
+        self._gone: list[PartitionKey] = []
         self._looked_at_all_ms = 0.0
         config = node.config
         self._timeout_ms = config.replica_fetch_wait_max_ms + max(config.replica_lag_time_max_ms / 2, 1_000)
@@ -120,7 +115,7 @@ class ReplicaFetcher:
             self._ask_soon(0.0)
 
     def forget(self, partition: HostedPartition) -> bool:
-        """Copy a partition no more. Return whether it was copied from this leader."""
+        """Stop copying a partition. Return whether it was copied from this leader."""
         if self._followed.pop(partition, None) is None:
             return False
         self._changed.discard(partition)
@@ -165,47 +160,13 @@ class ReplicaFetcher:
             later = [each.not_before_ms - now_ms for each in self._followed.values() if each.not_before_ms > now_ms]
             self._ask_soon(max(min(later, default=BACKOFF_MS), 1.0))
             return
-        config = self._node.config
-        # Only fields of this version: the encoder loads every version to look for one that it does not know.
-        version = fetch_version(self._node.metadata.image.features.get("metadata.version", 0))
-        newest = {"high_watermark": NO_HIGH_WATERMARK} if version >= SINCE_HIGH_WATERMARK else {}
-        topics: dict[Any, list[dict[str, Any]]] = {}
-        for (topic_id, index), each in asked.named.items():
-            topics.setdefault(topic_id, []).append(
-                {
-                    "partition": index,
-                    "current_leader_epoch": each.fetch.leader_epoch,
-                    "fetch_offset": each.fetch.offset,
-                    "last_fetched_epoch": each.last_epoch,
-                    "log_start_offset": each.log_start_offset,
-                    "partition_max_bytes": config.replica_fetch_max_bytes,
-                    **newest,
-                }
-            )
-        forgotten: dict[Any, list[int]] = {}
-        for topic_id, index in asked.forgotten:
-            forgotten.setdefault(topic_id, []).append(index)
-        own_id = self._node.node_id
-        body = {
-            **(
-                {"replica_state": {"replica_id": own_id, "replica_epoch": self._broker_epoch()}}
-                if version >= SINCE_REPLICA_STATE
-                else {"replica_id": own_id}
-            ),
-            "max_wait_ms": config.replica_fetch_wait_max_ms,
-            "min_bytes": config.replica_fetch_min_bytes,
-            "max_bytes": config.replica_fetch_response_max_bytes,
-            "session_id": asked.session_id,
-            "session_epoch": asked.epoch,
-            "topics": [{"topic_id": topic_id, "partitions": each} for topic_id, each in topics.items()],
-            "forgotten_topics_data": [
-                {"topic_id": topic_id, "partitions": each} for topic_id, each in forgotten.items()
-            ],
-        }
+        node = self._node
+        version = fetch_version(node.metadata.image.features.get(METADATA_VERSION, 0))
+        body = fetch_body(asked, version, node.config, node.node_id, self._broker_epoch())
         self._asking = True
         self._channel.request(FETCH_KEY, version, body, self._fetched)
 
-    def _due(self, now_ms: float) -> dict[_Key, _Asked]:
+    def _due(self, now_ms: float) -> dict[PartitionKey, FetchPosition]:
         """Return what the next fetch asks for. A partition that may have changed and is not in the result leaves the fetch session."""
         looks_at_all = (
             self._session.is_whole
@@ -217,13 +178,13 @@ class ReplicaFetcher:
         if self._session.is_whole:
             self._in_flight.clear()
         candidates = list(self._followed) if looks_at_all else self._changed
-        due: dict[_Key, _Asked] = {}
+        due: dict[PartitionKey, FetchPosition] = {}
         waiting = set()
         for partition in candidates:
             following, key, log = self._followed[partition], _key(partition), partition.log
             if following.due(now_ms) and not partition.offline and self._may_fetch(partition):
                 fetch = AskedFetch(following.leader_epoch, log.end_offset)
-                due[key] = _Asked(fetch, log.latest_epoch, log.log_start_offset)
+                due[key] = FetchPosition(fetch, log.latest_epoch, log.log_start_offset)
                 self._in_flight[key] = _InFlight(partition, following, fetch)
             else:
                 waiting.add(partition)
@@ -266,8 +227,7 @@ class ReplicaFetcher:
         self._ask_soon(self._backoff_ms)
 
     def _may_fetch(self, partition: HostedPartition) -> bool:
-        replication = self._node.replication
-        return replication is None or bool(replication.throttles.may_fetch(partition))
+        return bool(self._node.replication.throttles.may_fetch(partition))
 
     # --- one partition ---
 
@@ -306,8 +266,7 @@ class ReplicaFetcher:
             log.append_as_follower(memoryview(records), wall_ms)
             if log.end_offset - log.recovery_point >= log.config.flush_messages:
                 self._flush(partition)
-            if self._node.replication is not None:
-                self._node.replication.throttles.got(partition, len(records))
+            self._node.replication.throttles.got(partition, len(records))
         partition.follow_high_watermark(action.high_watermark)
         if action.log_start_offset > log.log_start_offset:
             log.trim.advance_log_start(min(action.log_start_offset, log.high_watermark), wall_ms)
@@ -387,18 +346,10 @@ class ReplicaFetcher:
         ask(EARLIEST)
 
 
-def _key(partition: HostedPartition) -> _Key:
+def _key(partition: HostedPartition) -> PartitionKey:
     return partition.topic_id, partition.index
 
 
 def _local(partition: HostedPartition) -> LocalLog:
     log = partition.log
     return LocalLog(log.log_start_offset, log.end_offset, log.epoch_end_offset)
-
-
-def fetch_version(metadata_version: int) -> int:
-    """Return the version of Fetch that a cluster of this metadata version uses between brokers: no node asks for it."""
-    for since, version in ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14)):
-        if metadata_version >= since:
-            return version
-    return 13

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.metadata.delta import ImageDelta
-from streamactors.broker.network.outgoing.channel import Buffers
+from streamactors.broker.network.buffers import Buffers
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.replication.hosted_partition import HostedPartition
-from streamactors.broker.replication.isr_publisher import Controllers, IsrPublisher
+from streamactors.broker.replication.isr_publisher import ActiveController, IsrPublisher, Membership
 from streamactors.broker.replication.leader_state import Proposal
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.replication.replica_fetcher import ReplicaFetcher
@@ -29,11 +29,13 @@ NO_LEADER: Final = -1
 class Replicas:
     """The fetchers by leader, the proposals for the ISR, and the regular check for members that lag."""
 
-    def __init__(self, node: Runtime, partitions: PartitionTable, controllers: Controllers) -> None:
+    def __init__(
+        self, node: Runtime, partitions: PartitionTable, membership: Membership, controller: ActiveController
+    ) -> None:
         self._node = node
         self._partitions = partitions
-        self._controllers = controllers
-        self._publisher = IsrPublisher(node, controllers)
+        self._membership = membership
+        self._publisher = IsrPublisher(node, membership, controller)
         self._buffers = Buffers()
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[HostedPartition, int] = {}  # of the partitions that are copied
@@ -42,6 +44,8 @@ class Replicas:
         self._lapsed = False
         self.throttles = Throttles(node)
         self.lag_ms = float(node.config.replica_lag_time_max_ms)
+
+    others: Final = True
 
     # --- life ---
 
@@ -64,14 +68,14 @@ class Replicas:
     @property
     def broker_epoch(self) -> int:
         """The epoch in which this broker has registered, -1 before it."""
-        return self._controllers.broker_epoch
+        return self._membership.broker_epoch
 
     # --- for partitions that this broker leads ---
 
     @property
     def lease_end_ms(self) -> float:
         """Until when the session with the controller is a lease for every partition that this broker leads."""
-        return self._controllers.lease_end_ms
+        return self._membership.lease_end_ms
 
     def eligible(self, replica: int, broker_epoch: int) -> bool:
         """Whether a replica may be in the ISR."""

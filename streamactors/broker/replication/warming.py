@@ -21,17 +21,36 @@ _CANNOT_TELL: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 def read_now(piece: LogSlice) -> bytearray | None:
     """Return the bytes of the slice if reading them needs no wait for the disk, else None."""
-    content = bytearray(piece.length)
+    return read_at(piece, 0, piece.length, wait=False)
+
+
+def read_at(piece: LogSlice, start: int, length: int, *, wait: bool) -> bytearray | None:
+    """Return bytes of the slice from its byte `start` on. Unless it may `wait`, return None if the disk is needed. Raises OSError if it waits."""
+    if wait:
+        return _read_whole(piece, start, length)
+    content = bytearray(length)
+    position = piece.position + start
     try:
         if _NOWAIT is None:
-            read = os.preadv(piece.fd, [content], piece.position)
+            read = os.preadv(piece.fd, [content], position)
         else:
-            read = os.preadv(piece.fd, [content], piece.position, _NOWAIT)
+            read = os.preadv(piece.fd, [content], position, _NOWAIT)
     except OSError as error:
         if error.errno not in _CANNOT_TELL:
             return None  # The pages are cold, or the helper thread will get the disk error.
-        read = os.preadv(piece.fd, [content], piece.position)
-    return content if read == piece.length else None
+        read = os.preadv(piece.fd, [content], position)
+    return content if read == length else None
+
+
+def _read_whole(piece: LogSlice, start: int, length: int) -> bytearray:
+    content = bytearray(length)
+    view, at = memoryview(content), 0
+    while at < length:
+        read = os.preadv(piece.fd, [view[at:]], piece.position + start + at)
+        if read == 0:
+            raise OSError(errno.EIO, f"the file ends {length - at} bytes early")
+        at += read
+    return content
 
 
 def is_cold(piece: LogSlice) -> bool:

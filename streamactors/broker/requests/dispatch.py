@@ -9,14 +9,14 @@ from time import perf_counter_ns
 from typing import Final
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.connection import Connection, Mute
+from streamactors.broker.network.connection import Mute, ServerConnection
 from streamactors.broker.node import Node
 from streamactors.broker.protocol.api_keys import API_VERSIONS, NAMES
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import read_request_header
-from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, PartlyRefused, Routes
+from streamactors.broker.requests.api import LATER, NO_ANSWER, Api, Routes
 from streamactors.broker.requests.logins import serve_token
-from streamactors.broker.requests.request import Request, messages
+from streamactors.broker.requests.request import Request
 from streamactors.broker.security.rights import NOT_ALLOWED, each
 
 _VERSION_OF_ALL_CLIENTS: Final = 0
@@ -32,7 +32,7 @@ class Dispatch:
         self._routes = routes
         self._loaded = routes.loaded
 
-    def __call__(self, connection: Connection, frame: memoryview) -> None:
+    def __call__(self, connection: ServerConnection, frame: memoryview) -> None:
         """Start serving one request, or close the connection."""
         login = connection.login
         if login is not None and login.raw_tokens:
@@ -46,12 +46,11 @@ class Dispatch:
         key, version, _, _, _ = header
         if login is not None and (why := login.why_not(key)) is not None:
             name = NAMES.get(key, f"API key {key}")
-            self._node.processor.foreigners.report(connection.host, connection.peer, f"closed at {name}: {why}")
+            self._node.processor.non_kafka_clients.report(connection.host, connection.peer, f"closed at {name}: {why}")
             connection.close("")
             return
         if connection.listener.for_controllers:
-            routes = self._node.controller_routes
-            api = None if routes is None else routes.get(key)
+            api = self._node.controller_routes.get(key)
         else:
             api = self._loaded.get(key) or self._routes.get(key)
         if api is None:
@@ -64,13 +63,11 @@ class Dispatch:
         if not low <= version <= high:
             self._refuse_version(request, api)
             return
-        forwarding = self._node.forwarding
-        if forwarding is not None and api.forwarded and not connection.listener.for_controllers:
-            connection.begin(request)
-            if api.here is not None and (denied := api.here(request)):
-                request.refuse(denied)
-            elif api.refused_here is None or not self._refused_here(request, api, frame):
-                forwarding.forward(request, frame)
+        if (
+            api.forwarded
+            and not connection.listener.for_controllers
+            and self._node.forwarding.takes(request, api, frame)
+        ):
             return
         try:
             request.decode(frame)
@@ -79,7 +76,8 @@ class Dispatch:
             return
         connection.begin(request)
         charging = self._node.charging
-        if charging is not None and charging.times_requests:
+        timed = self._node.request_times is not None or (charging is not None and charging.times_requests)
+        if timed:
             request.began(perf_counter_ns())
         try:
             if api.authorise is not each and (denied := api.authorise(request)):
@@ -92,33 +90,13 @@ class Dispatch:
         if answer is LATER:
             if api.alone and not request.answered:
                 connection.mute(Mute.HANDLER)
-            if charging is not None and charging.times_requests:
+            if timed:
                 request.paused(perf_counter_ns())
             return
         if answer is NO_ANSWER:
             request.no_answer()
         else:
             request.answer_here(answer)
-
-    def _refused_here(self, request: Request, api: Api, frame: memoryview) -> bool:
-        """Answer a request that this broker may not forward, or forward the part that it may. Return False if all of it may be forwarded."""
-        assert api.refused_here is not None
-        try:
-            request.decode(frame)
-        except MalformedMessage as error:
-            request.connection.close_after_answers(f"bad {request.name} request: {error}")
-            return True
-        answer = api.refused_here(request)
-        if isinstance(answer, PartlyRefused):
-            assert self._node.forwarding is not None
-            header = request.header
-            rest = bytes(frame[: header.end]) + messages().encode_request(
-                header.api_key, header.api_version, answer.rest
-            )
-            self._node.forwarding.forward(request, memoryview(rest), answer.answer)
-        elif answer is not None:
-            request.answer_here(answer)
-        return answer is not None
 
     def _refuse_version(self, request: Request, api: Api) -> None:
         if api.key != API_VERSIONS:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import pack
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.connection import Connection, Mute
+from streamactors.broker.network.connection import Mute, ServerConnection
 from streamactors.broker.network.output import Part
 from streamactors.broker.node import Node
 from streamactors.broker.security.login import Answered, Login
@@ -21,7 +21,7 @@ class _RawToken:
         self.parts: list[Part] | None = None
 
 
-def serve_token(node: Node, connection: Connection, login: Login, frame: memoryview) -> None:
+def serve_token(node: Node, connection: ServerConnection, login: Login, frame: memoryview) -> None:
     """Take a token. A failed login is not answered: the connection ends after the delay against guessing."""
     request = _RawToken(len(frame))
     connection.begin(request)
@@ -37,7 +37,7 @@ def serve_token(node: Node, connection: Connection, login: Login, frame: memoryv
     logged_in(node, connection)
 
 
-def logged_in(node: Node, connection: Connection) -> None:
+def logged_in(node: Node, connection: ServerConnection) -> None:
     """Give the connection its principal and the size of requests that a known client may send."""
     login = connection.login
     if login is not None and login.principal is not None:
@@ -45,7 +45,9 @@ def logged_in(node: Node, connection: Connection) -> None:
         connection.reader.max_bytes = node.processor.limits.max_request_bytes
 
 
-def refused(node: Node, connection: Connection, answered: Answered) -> None:
-    """Log a failed login, and read no more of the connection."""
+def refused(node: Node, connection: ServerConnection, answered: Answered) -> None:
+    """Log a failed login, and stop reading the connection."""
     connection.mute(Mute.HANDLER)
-    node.processor.foreigners.report(connection.host, connection.peer, f"closed: its login failed ({answered.message})")
+    node.processor.non_kafka_clients.report(
+        connection.host, connection.peer, f"closed: its login failed ({answered.message})"
+    )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.broker.errors import BrokerError, ErrorCode
@@ -22,10 +22,11 @@ from streamactors.broker.security.rights import Operation, ResourceType
 from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
-    from streamactors.broker.network.connection import Connection
+    from streamactors.broker.network.connection import ServerConnection
     from streamactors.broker.network.listener import Listener
     from streamactors.broker.network.output import Part
     from streamactors.broker.node import Node
+    from streamactors.broker.requests.api import Api
 
 P = ParamSpec("P")
 
@@ -37,23 +38,6 @@ def messages() -> ModuleType:
 
 
 _log = logging.getLogger("streamactors.broker.requests.request")
-
-
-class Answering(Protocol):
-    """The part of an Api that answers a request."""
-
-    @property
-    def key(self) -> int: ...
-    @property
-    def decode(self) -> Callable[[memoryview, int, int], Any] | None: ...
-    @property
-    def encode(self) -> Callable[[Any, int, int], list[Part]] | None: ...
-    @property
-    def refuse(self) -> Callable[[Request, ErrorCode], Any] | None: ...
-    @property
-    def alone(self) -> bool: ...
-    @property
-    def charged(self) -> bool: ...
 
 
 class Request:
@@ -80,9 +64,9 @@ class Request:
     def __init__(
         self,
         node: Node,
-        connection: Connection,
+        connection: ServerConnection,
         header: tuple[int, int, int, str | None, int],
-        api: Answering,
+        api: Api,
         size: int,
         received_at_ms: float,
     ) -> None:
@@ -126,7 +110,7 @@ class Request:
 
     @property
     def client_id(self) -> str:
-        """The client id of the header; the empty text if there is none."""
+        """The client id of the header; the empty string if there is none."""
         return self._header[3] or ""
 
     def began(self, at_ns: int) -> None:
@@ -280,6 +264,9 @@ class Request:
             return
         self.answered = True
         self.parts = parts
+        times = self.node.request_times
+        if times is not None:
+            times.ended(self, self.node.clock.now_ms())
         self.connection.answered(self)
         if self._api.alone:
             self.connection.unmute(Mute.HANDLER)

@@ -25,7 +25,7 @@ class BearerToken(NamedTuple):
     extensions: Mapping[str, str] = {}
 
 
-class Door(NamedTuple):
+class ListenerCredentials(NamedTuple):
     """How to connect to a listener: the file of the authority that TLS trusts (None: no TLS; empty: the machine's), mechanism, user, password."""
 
     authority: str | None = None
@@ -56,11 +56,12 @@ class UnknownMechanism(Refusal):
         self.mechanism, self.offered = mechanism, offered
 
 
-def log_in(door: Door, ask: Ask) -> None:
-    """Log in if the door has a mechanism. May wait for a token. Raises Refusal with the broker's reason, AuthenticationFailed if the broker does not prove who it is."""
-    if door.prepare is not None:
-        door.prepare()
-    steps = login_steps(door)
+def log_in(credentials: ListenerCredentials, ask: Ask) -> None:
+    """Log in if the credentials have a mechanism. May wait for a token. Raises Refusal with the broker's reason, AuthenticationFailed if the broker does
+    not prove who it is."""
+    if credentials.prepare is not None:
+        credentials.prepare()
+    steps = login_steps(credentials)
     answer: Any = None
     while True:
         try:
@@ -70,26 +71,26 @@ def log_in(door: Door, ask: Ask) -> None:
         answer = ask(api, body)
 
 
-def login_steps(door: Door) -> Generator[Question, Any, int]:
+def login_steps(credentials: ListenerCredentials) -> Generator[Question, Any, int]:
     """As `log_in`, for a caller who must not block: the generator yields the requests and is sent their answers. Return how long the login
     lasts (ms), 0 forever."""
-    if not door.mechanism:
+    if not credentials.mechanism:
         return 0
-    chosen = yield HANDSHAKE, {"mechanism": door.mechanism}
+    chosen = yield HANDSHAKE, {"mechanism": credentials.mechanism}
     if chosen.error_code != ErrorCode.NONE:
-        raise UnknownMechanism(ErrorCode(chosen.error_code), door.mechanism, list(chosen.mechanisms))
-    if door.mechanism == "PLAIN":
-        last = yield from _send(f"\0{door.user}\0{door.password}".encode())
+        raise UnknownMechanism(ErrorCode(chosen.error_code), credentials.mechanism, list(chosen.mechanisms))
+    if credentials.mechanism == "PLAIN":
+        last = yield from _send(f"\0{credentials.user}\0{credentials.password}".encode())
         return int(last.session_lifetime_ms)
-    if door.mechanism == "OAUTHBEARER" and door.token is not None:
-        return (yield from _show(door.token()))
-    kind = HASHES.get(door.mechanism)
+    if credentials.mechanism == "OAUTHBEARER" and credentials.token is not None:
+        return (yield from _show(credentials.token()))
+    kind = HASHES.get(credentials.mechanism)
     if kind is None:
         raise Refusal(
             ErrorCode.UNSUPPORTED_SASL_MECHANISM,
-            f"this client logs in by PLAIN, SCRAM or OAUTHBEARER, not by {door.mechanism}",
+            f"this client logs in by PLAIN, SCRAM or OAUTHBEARER, not by {credentials.mechanism}",
         )
-    exchange = ScramClient(kind, door.user, door.password)
+    exchange = ScramClient(kind, credentials.user, credentials.password)
     challenge = yield from _send(exchange.first())
     last = yield from _send(exchange.last(bytes(challenge.auth_bytes)))
     exchange.check(bytes(last.auth_bytes))
@@ -97,7 +98,7 @@ def login_steps(door: Door) -> Generator[Question, Any, int]:
 
 
 def _show(token: BearerToken) -> Generator[Question, Any, int]:
-    """Log in by a token (RFC 7628). A broker that refuses sends a text first, and an error after the client's answer to it."""
+    """Log in by a token (RFC 7628). A broker that refuses sends the reason first, and an error after the client's answer to it."""
     pairs = [f"auth=Bearer {token.text}", *(f"{name}={value}" for name, value in token.extensions.items())]
     answer = yield from _send(("n,,\x01" + "".join(f"{pair}\x01" for pair in pairs) + "\x01").encode())
     complaint = bytes(answer.auth_bytes)

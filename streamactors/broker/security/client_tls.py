@@ -12,7 +12,7 @@ from streamactors.broker.security.java_stores import is_java_store, store_of
 
 
 class Trust(NamedTuple):
-    """Settings of TLS. An empty authority stands for those of the machine; a certificate as PEM text is used instead of one in a file."""
+    """Settings of TLS. An empty authority means those of the machine. A certificate as a PEM string is used instead of one in a file."""
 
     authority: str = ""  # a file, or a folder with hashed names
     authority_pem: str = ""

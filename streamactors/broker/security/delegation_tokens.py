@@ -1,6 +1,6 @@
 """Delegation tokens (KIP-48): an id and a secret made from it, by which a client logs in as the token's owner, without the owner's password.
 
-The metadata log holds who owns a token and until when it is valid, never the secret: that is the HMAC of the id under
+The metadata log holds the owner and the expiry of a token, never its secret. The secret is the HMAC of the id under
 `delegation.token.secret.key`, which every broker of the cluster knows. A token logs in by SCRAM, with its id as the user."""
 
 from __future__ import annotations

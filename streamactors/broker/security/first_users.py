@@ -1,4 +1,4 @@
-"""Credentials and entries that are there before the first listener opens: `--add-scram` (KIP-900), `Cluster(users=…, acls=…)`."""
+"""Credentials and access control entries that exist before the first listener opens: `--add-scram` (KIP-900), `Cluster(users=…, acls=…)`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Permission(IntEnum):
 
 
 def first_commands(add_scram: Sequence[str], acls: Sequence[Mapping[str, str]]) -> tuple[Command, ...]:
-    """Return the commands of the controller. Raises InvalidSetting for a text that cannot be."""
+    """Return the commands of the controller. Raises InvalidSetting for an invalid string."""
     commands: list[Command] = []
     if add_scram:
         commands.append(AlterScram(new_salt_secret(), upserts=tuple(_upsert(text) for text in add_scram)))
@@ -65,7 +65,7 @@ def _upsert(text: str) -> ScramUpsert:
 
 
 def _refuse(why: str) -> InvalidSetting:
-    return InvalidSetting(f"--add-scram: {why}", name="add-scram")  # the text itself holds a password
+    return InvalidSetting(f"--add-scram: {why}", name="add-scram")  # the value itself contains a password
 
 
 def entry_of(words: Mapping[str, str]) -> AccessControlEntry:
@@ -87,5 +87,5 @@ def _code(codes: type[IntEnum], what: str, word: str) -> int:
     name = word.strip().upper().replace("-", "_")
     if name not in codes.__members__ or name in ("UNKNOWN", "ANY"):
         known = ", ".join(each for each in codes.__members__ if each not in ("UNKNOWN", "ANY"))
-        raise InvalidSetting(f"acl: {what} {word!r} is none of {known}", name="acls", value=word)
+        raise InvalidSetting(f"acl: {what} {word!r} is not one of {known}", name="acls", value=word)
     return int(codes[name])

@@ -1,6 +1,7 @@
 """Java's key stores and trust stores in PKCS12 form, as PEM text, which OpenSSL takes.
 
-A store is known by its first bytes, not by `ssl.keystore.type`: Java itself reads a PKCS12 file that is called JKS. Java's own old form (JKS) needs Java.
+A store is recognised by its first bytes, not by `ssl.keystore.type`: Java itself reads a PKCS12 file that is declared as JKS. Java's own old
+form (JKS) needs Java.
 Needs the extra `tls`."""
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Store(NamedTuple):
 
 
 def is_java_store(path: str) -> bool:
-    """Whether a file is a store of Java, and not PEM. False for a file that cannot be read."""
+    """Whether a file is a Java store and not PEM. False for an unreadable file."""
     head = _head(path)
     return head in _JKS or head[:1] == _PKCS12
 
@@ -52,7 +53,7 @@ def store_of(path: str, password: str) -> Store:
     except OSError as error:
         raise UnusableStore(f"{path}: cannot read it ({error.strerror})") from None
     except ValueError:
-        raise UnusableStore(f"{path} is no PKCS12 store, or its password is another one") from None
+        raise UnusableStore(f"{path} is not a PKCS12 store, or the password is wrong") from None
 
     def text(certificates: list[object]) -> str:
         return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)  # type: ignore[attr-defined]

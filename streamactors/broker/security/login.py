@@ -1,4 +1,4 @@
-"""The login of one connection of a SASL listener: which requests it admits, and what becomes of each token.
+"""The login of one connection of a SASL listener: which requests it admits, and how it answers each token.
 
     HANDSHAKE --SaslHandshake--> TOKENS --the exchange is complete--> DONE --SaslHandshake (KIP-368)--> TOKENS
                                    |                                    |
@@ -26,7 +26,7 @@ Mechanisms = Mapping[str, Callable[[], Mechanism]]
 
 
 class LoginState(Enum):
-    """See the module."""
+    """The phases of a login, as drawn above."""
 
     HANDSHAKE = auto()
     TOKENS = auto()
@@ -44,7 +44,7 @@ class Answered(NamedTuple):
 
 
 class Login:
-    """See the module. `max_session_ms` 0: a session does not end. `wall_ms()` is ms since 1970."""
+    """The login of one connection. `max_session_ms` 0: a session does not end. `wall_ms()` is ms since 1970."""
 
     def __init__(self, mechanisms: Mechanisms, max_session_ms: int, wall_ms: Callable[[], float]) -> None:
         self._mechanisms = mechanisms

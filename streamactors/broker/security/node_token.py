@@ -1,7 +1,7 @@
 """The token with which a node logs in to the other nodes by OAUTHBEARER.
 
-Owner: a `Door` of this node. `renew` may wait for the provider, so a connection calls it on a thread of its own before it connects; the login
-then takes the token without waiting. All connections share a token until 80 % of its life are over, as Apache Kafka's clients do."""
+Owner: a `ListenerCredentials` of this node. `renew` may wait for the provider, so a connection calls it on a thread of its own before it connects; the login
+then takes the token without waiting. All connections share a token for 80 % of its lifetime, as Apache Kafka's clients do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _UNKNOWN_LIFE_S: Final = 60.0
 
 
 class NodeToken:
-    """See the module. `fetch` gets a new token: it may block, and raises StreamActorsError. `now_s` is the time in seconds since 1970."""
+    """The token that all connections of this node share. `fetch` gets a new one: it may block, and raises StreamActorsError. `now_s` is the time
+    in seconds since 1970."""
 
     def __init__(self, fetch: Callable[[], str], now_s: Callable[[], float] = time.time) -> None:
         self._fetch = fetch

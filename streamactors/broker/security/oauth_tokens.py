@@ -21,7 +21,7 @@ _LIFE_S: Final = 3_600
 
 
 class NoToken(StreamActorsError):
-    """The provider of tokens gave none."""
+    """The provider of tokens returned none."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -20,7 +20,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalMapping:
-    """See the module."""
+    """The parsed rules of `ssl.principal.mapping.rules`."""
 
     def __init__(self, rules: str = "DEFAULT") -> None:
         self._rules = [*_parse(rules)]
@@ -50,7 +50,7 @@ def _parse(text: str) -> list[_Rule]:
         try:
             rules.append(_Rule(None if default else re.compile(pattern), replacement or "", case or ""))
         except re.error as error:
-            raise _refuse(text, f"{pattern!r} is no pattern ({error})") from None
+            raise _refuse(text, f"{pattern!r} is not a regular expression ({error})") from None
         position = found.end()
     return rules or [_Rule(None, "", "")]
 

@@ -40,7 +40,7 @@ class SecurityProtocol(IntEnum):
 
 
 class Protection:
-    """See the module. `tls` is None without TLS; `login()` returns None without SASL."""
+    """How one listener protects its connections. `tls` is None without TLS; `login()` returns None without SASL."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def protection_of(
 
 
 def idle_settings(config: BrokerConfig) -> dict[str, str]:
-    """Return the settings of TLS and logins that no listener uses, with the reason: the broker must not look protected by them."""
+    """Return the settings of TLS and logins that no listener uses, with the reason: the broker must not seem protected by them."""
     used = [spec.protocol for spec in listener_specs(config)]
     if config.is_one_of_several or config.controller_listener_names:
         used += [inter_broker_listener(config).protocol, controller_listener(config).protocol]
@@ -174,7 +174,7 @@ def _mechanism(
             return None if user is None else credential(user)
 
         def salt_secret() -> bytes:
-            """One process's own secret serves until the cluster has one: a program older than the setting made the credentials."""
+            """Until the cluster has a secret, each process uses its own: the credentials were made by a program older than the setting."""
             kept = metadata.image.configs.get((BROKER_RESOURCE, ""), {}).get(
                 SecuritySettings.sasl_scram_salt_secret.name
             )

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from streamactors.broker.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from streamactors.broker.requests.request import Request
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 CLUSTER_NAME: Final = "kafka-cluster"
@@ -85,24 +88,15 @@ class AllowAll:
         return True
 
 
-class Asking(Protocol):
-    """The part of a request that a check of rights uses."""
-
-    @property
-    def message(self) -> Any: ...
-
-    def allowed(self, operation: Operation, resource_type: ResourceType, name: str) -> bool: ...
+Authorise = Callable[["Request"], ErrorCode]
 
 
-Authorise = Callable[[Asking], ErrorCode]
-
-
-def anyone(request: Asking) -> ErrorCode:
+def anyone(request: Request) -> ErrorCode:
     """No right is required."""
     return ErrorCode.NONE
 
 
-def each(request: Asking) -> ErrorCode:
+def each(request: Request) -> ErrorCode:
     """The handler calls `request.allowed` for every resource."""
     return ErrorCode.NONE
 
@@ -112,7 +106,7 @@ def _right(
 ) -> Authorise:
     """Return a function that requires one operation on the resource that the request's message names."""
 
-    def authorise(request: Asking) -> ErrorCode:
+    def authorise(request: Request) -> ErrorCode:
         allowed = request.allowed(operation, resource_type, name_of(request.message))
         return ErrorCode.NONE if allowed else denied
 

@@ -1,7 +1,8 @@
 """TLS of a listener: the context made from Kafka's `ssl.*` settings, made again when a file has changed.
 
-Certificates and keys are PEM, in files or in the settings themselves, or in PKCS12 stores. A new connection looks at the files' times, at most once a second, so
-that renewed certificates are used without a restart; open connections keep theirs. If new files are unusable, the old context stays."""
+Certificates and keys are PEM, in files or in the settings themselves, or in PKCS12 stores. A new connection looks at the files' times, at most
+once a second, so that renewed certificates are used without a restart; open connections keep theirs. If new files are unusable, the old context
+stays."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ _SHORT: Final = {
 
 
 class TlsSettings(NamedTuple):
-    """The `ssl.*` settings of one listener, by their last words."""
+    """The `ssl.*` settings of one listener, by the end of their names."""
 
     keystore_location: str | None = None
     keystore_certificate_chain: str | None = None
@@ -56,7 +57,7 @@ class TlsSettings(NamedTuple):
 
 
 class Tls:
-    """See the module. Owner: the data plane."""
+    """The TLS context of one listener. Owner: the data plane."""
 
     def __init__(self, settings: TlsSettings, now_s: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings

@@ -48,7 +48,7 @@ class FolderAssignments:
         self._node.metadata.subscribe(self._changed)
 
     def stop(self) -> None:
-        """Send nothing any more. On the data plane's thread."""
+        """Stop sending. On the data plane's thread."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -118,7 +118,7 @@ class FolderAssignments:
     def _ask(self) -> None:
         self._timer = None
         node = self._node
-        epoch = self._broker_epoch()
+        epoch = node.replication.broker_epoch
         if epoch < 0:
             self._ask_soon(RETRY_MS)  # it has not registered yet
             return
@@ -127,16 +127,9 @@ class FolderAssignments:
             return
         self._asking = True
         assignments = tuple((folder, topic_id, number) for (topic_id, number), folder in asked)
-        node.controller.submit(
+        node.active_controller.submit(
             AssignReplicas(node.node_id, epoch, assignments), lambda answer: self._answered(asked, answer)
         )
-
-    def _broker_epoch(self) -> int:
-        """Return the epoch in which this process has registered, -1 before it. The metadata may still have that of an earlier process."""
-        if self._node.replication is not None:
-            return self._node.replication.broker_epoch
-        broker = self._node.metadata.image.brokers.get(self._node.node_id)
-        return -1 if broker is None else broker.broker_epoch
 
     def _answered(self, asked: list[tuple[Replica, uuid.UUID]], answer: ReplicasAssigned) -> None:
         self._asking = False

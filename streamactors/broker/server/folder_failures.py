@@ -18,7 +18,7 @@ _log = logging.getLogger("streamactors.broker")
 
 
 class FolderFailures:
-    """`ended` says why the broker could not go on, None if it could."""
+    """The failures of the folders of one broker. `ended` says why the broker could not continue; None if it could."""
 
     def __init__(self, node: Node, stop: Callable[[], object]) -> None:
         """`stop` stops the broker, unless `on_end` is set."""
@@ -27,7 +27,7 @@ class FolderFailures:
         self.ended: str | None = None
         self.on_end: Callable[[], object] | None = None
         """Hears that the broker cannot continue, on any thread, and has it stopped; None: the broker stops by itself."""
-        self.untold: set[DataFolder] = set()
+        self.unreported: set[DataFolder] = set()
         """The failed folders that the controller does not know yet."""
 
     def failed(self, folder: DataFolder) -> None:
@@ -63,7 +63,7 @@ class FolderFailures:
     def _tell(self, folder: DataFolder) -> None:
         """Tell the controller, which makes other replicas the leaders. A broker that cannot tell it in time ends, so that the controller fences it."""
         node = self._node
-        self.untold.add(folder)
+        self.unreported.add(folder)
         within_ms = node.config.log_dir_failure_timeout_ms
         too_late = node.data_plane.call_later(
             within_ms,
@@ -76,9 +76,9 @@ class FolderFailures:
         def told(outcome: Outcome) -> None:
             if not outcome.code:
                 too_late.cancel()
-                self.untold.discard(folder)
+                self.unreported.discard(folder)
 
-        node.controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), told)
+        node.active_controller.submit(FoldersFailed(node.node_id, node.logs.folders.failed_ids), told)
 
     def end(self, why: str) -> None:
         """End the broker, which cannot continue. Its process ends it; an embedded one ends itself. On any thread; it does not wait."""

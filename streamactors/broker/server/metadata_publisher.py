@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec
 
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.describe import resolve_topic
+from streamactors.broker.config.unsupported import WITHOUT_EFFECT
 from streamactors.broker.errors import BrokerError, BrokerStartError, StorageShortage
 from streamactors.broker.log.config import LogConfig, ManagerConfig
 from streamactors.broker.log.folders.folder_names import stray_name
@@ -23,6 +24,7 @@ from streamactors.broker.metadata.metadata_record import PartitionRecord
 from streamactors.broker.metadata.topic_name import METADATA_TOPIC
 from streamactors.broker.replication.hosted_partition import PartitionState, enough_in_sync
 from streamactors.broker.replication.partition_table import PartitionTable
+from streamactors.broker.server.cordoned_folders import CordonedFolders, Tell
 
 if TYPE_CHECKING:
     from streamactors.broker.runtime import Runtime
@@ -40,15 +42,26 @@ AGAIN_MS: Final = 1_000.0
 class MetadataPublisher:
     """Applies images to the logs, the partitions and the configuration of one broker."""
 
-    def __init__(self, node: Runtime, partitions: PartitionTable) -> None:
+    def __init__(self, node: Runtime, partitions: PartitionTable, tell_cordoned: Tell | None = None) -> None:
         self._node = node
         self._partitions = partitions
+        self._cordoned = CordonedFolders(node, tell_cordoned)
+        self._said: set[str] = set()
+        """The dynamic settings without effect that the log has named."""
         self._again: set[str] = set()
         """The topics with partitions that could not follow the metadata, because descriptors or space were short."""
 
     def config_under(self, image: MetadataImage) -> BrokerConfig:
         """Return the broker's configuration with the dynamic settings of `image`."""
         return self._node.config.with_dynamic(image.cluster_overrides(), image.broker_overrides(self._node.node_id))
+
+    def _say_without_effect(self, image: MetadataImage) -> None:
+        """Log each dynamic setting of this broker that has no effect, once."""
+        settings = {**image.cluster_overrides(), **image.broker_overrides(self._node.node_id)}
+        for name in settings.keys() - self._said:
+            if (because := WITHOUT_EFFECT.get(name)) is not None:
+                self._said.add(name)
+                _log.warning("%s has no effect: %s", name, because)
 
     def prepare(self, delta: ImageDelta) -> list[Folder]:
         """Make the folders of new partitions; return them. Blocks; on the controller's thread. Raises BrokerError."""
@@ -82,7 +95,7 @@ class MetadataPublisher:
         return made
 
     def _discard_namesake(self, topic: TopicImage, index: int, was_deleted: WasDeleted) -> None:
-        """Make way for the log of a topic: one of another topic of this name is there, which the metadata does not know any more."""
+        """Make way for the log of a topic: one of another topic of this name is there, which the metadata no longer knows."""
         log = self._node.logs.get(topic.name, index)
         if (
             log is not None
@@ -151,7 +164,9 @@ class MetadataPublisher:
         node, image = self._node, delta.image
         if delta.brokers_configured:
             node.config = self.config_under(image)
+            self._say_without_effect(image)
             node.logs.configure(ManagerConfig.of(node.config))
+        self._cordoned.follow(image)
         for topic in delta.deleted:
             for partition in topic.partitions:
                 self._attempt(topic, partition, self._partitions.delete, topic.name, partition.partition)

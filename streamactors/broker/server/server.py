@@ -2,7 +2,7 @@
 
 Order of the start: logs (lock, recovery), controller (reads the metadata, hosts partitions), listeners bound, this broker
 registered, coordinators; then the first connection is accepted. The stop has the reverse order. A member of a cluster is unfenced
-last and leaves the cluster first, while it still serves. The file has over 400 lines because the two orders read as one list each."""
+last and leaves the cluster first, while it still serves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.cell import Cell
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.broker import apis
+from streamactors.broker import apis, controller_apis
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.listeners import (
     ListenerSpec,
@@ -26,7 +26,6 @@ from streamactors.broker.config.listeners import (
     listener_specs,
 )
 from streamactors.broker.controller.command import Command, Outcome
-from streamactors.broker.controller.controller import Controller
 from streamactors.broker.errors import BrokerStartError, ErrorCode, StorageError
 from streamactors.broker.group.groups import Groups
 from streamactors.broker.helpers import call_on
@@ -59,21 +58,23 @@ from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.requests.api import Routes
 from streamactors.broker.requests.dispatch import Dispatch
 from streamactors.broker.security.protection import OPEN, Protection, SecurityProtocol, idle_settings, protection_of
+from streamactors.broker.server.cluster_part import ClusterPart, cluster_part
 from streamactors.broker.server.folder_failures import FolderFailures
 from streamactors.broker.server.log_housekeeping import LogHousekeeping
-from streamactors.broker.server.metadata_publisher import MetadataPublisher
 from streamactors.broker.server.shortages import Shortages
 from streamactors.broker.server.stored_quorum import with_stored_voters
+from streamactors.broker.share.fetching.share_partitions import SharePartitions
+from streamactors.broker.share.state.share_states import ShareStates
 from streamactors.broker.transaction.transactions import Transactions
 from streamactors.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from streamactors.broker.server.joining import Joined
-    from streamactors.broker.server.voting import Voting
+    from streamactors.broker.server.internals import Internals
 
 _log = logging.getLogger("streamactors.broker")
 
 _STOP_SECONDS: Final = 5.0
+LEAVE_WITHIN_S: Final = 60.0
 LEAVE_AFTER_FAULT_S: Final = 2.0
 
 
@@ -100,13 +101,21 @@ class Broker:
         name = f"broker-{config.effective_node_id}"
         self._data_plane = Dispatcher(name, self._clock)
         self.routes = Routes.of_package(apis)
-        self.node = Node(self.config, self._data_plane, self.routes)
+        for_controllers = Routes.of_package(controller_apis, beside=self.routes)
+        self.node = Node(self.config, self._data_plane, self.routes, for_controllers)
         self.node.voters = voters
         self._undo: list[Callable[[], object]] = []
         self._resume: Callable[[], object] = lambda: None
         self.failures = FolderFailures(self.node, self.stop)
         self._shortages = Shortages(self.node)
         self.node.on_fault = self.failures.end
+
+    @cached_property
+    def internals(self) -> Internals:
+        """What only the broker itself knows, for a page about the cluster; when the data folder is open."""
+        from streamactors.broker.server.internals import Internals  # only where somebody looks
+
+        return Internals(self.node)
 
     def start(self) -> Broker:
         """Open the data folder, read the metadata, listen. If this raises BrokerStartError, the parts are stopped again."""
@@ -127,7 +136,10 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop accepting, close connections, stop the parts, flush and unlock the logs. Further calls do nothing."""
+        """Stop accepting, close connections, stop the parts, flush and unlock the logs. Further calls do nothing.
+
+        An interrupt, such as a KeyboardInterrupt, is raised when every part has been stopped."""
+        interrupt: BaseException | None = None
         with self._life:
             if self._stopped:
                 return
@@ -138,6 +150,10 @@ class Broker:
                     undo()
                 except Exception:  # noqa: BLE001 - logged; the other parts must be stopped
                     _log.exception("stopping the broker: %s failed", getattr(undo, "__qualname__", undo))
+                except BaseException as error:  # noqa: BLE001 - raised below; no later call would stop the other parts
+                    interrupt = error
+        if interrupt is not None:
+            raise interrupt
 
     def _start(self) -> None:
         node = self.node
@@ -151,29 +167,30 @@ class Broker:
         node.cluster_id = node.logs.properties.cluster_id
         node.partitions = PartitionTable(node)
         node.leader_id = node.node_id
-        joined = self._join(spec)
-        if joined is None:
-            publisher = MetadataPublisher(node, node.partitions)
-            node.controller = own = Controller(node, publisher, leads_others=spec is not None)
-            if spec is not None:
-                self._lead()
+        if self.config.votes_with_others and spec is None:
+            raise BrokerStartError(
+                "a controller needs a listener for the others: name it in controller.listener.names, and give it in "
+                "listeners the address that controller.quorum.voters has for this node"
+            )
+        part = cluster_part(node, listens=spec is not None)
+        self._undo.append(part.stop_copying)
         several = len(node.logs.folders.all) > 1
-        if self.config.is_broker and (joined is not None or spec is not None or several):
+        if self.config.is_broker and (self.config.is_one_of_several or spec is not None or several):
             self._assign_folders(several=several)
-        node.producer_ids = ProducerIds(node.controller.submit)
-        self._undo.append(node.controller.stop)
+        node.producer_ids = ProducerIds(node.active_controller.submit)
+        self._undo.append(part.stop)
         if self.config.votes_with_others:  # the other controllers must reach this one before any of them can lead
             acceptors, processor = self._bind(spec)
             _ask(processor, StartServing)
             _ask(acceptors.pop(), StartServing)
-            node.controller.start()
+            part.start()
         else:
-            node.controller.start()
+            part.start()
             acceptors, processor = self._bind(spec)
         if not self.config.is_broker:
             return
         self._resume()
-        node.controller.register(
+        part.register(
             [
                 Endpoint(each.name, each.advertised_host, each.advertised_port, each.protection.protocol)
                 for each in node.listeners
@@ -181,9 +198,18 @@ class Broker:
         )
         for command in self._first:
             self._carry_out(command)
-        node.groups = Groups(node, node.partitions)
+        node.share_states = ShareStates(
+            node, node.partitions, lambda name, then: node.auto_creation.create((name,), lambda _: then())
+        )
+        node.groups = Groups(node, node.partitions, node.share_states)
         node.transactions = Transactions(node, node.partitions, node.producer_ids, node.groups)
-        for coordinators in (node.groups, node.transactions):
+        node.share_partitions = SharePartitions(
+            node,
+            node.partitions,
+            node.share_states,
+            lambda name, configs, then: node.auto_creation.create((name,), lambda _: then(), configs),
+        )
+        for coordinators in (node.groups, node.transactions, node.share_states, node.share_partitions):
             self._undo.append(partial(call_on, self._data_plane, coordinators.stop))
             call_on(self._data_plane, coordinators.start)
         housekeeping = LogHousekeeping(node)
@@ -192,15 +218,12 @@ class Broker:
         _ask(processor, StartServing)
         for acceptor in acceptors:
             _ask(acceptor, StartServing)
-        if joined is not None:
-            self._undo.append(partial(self._leave, joined))
-            joined.ready()
-        elif spec is not None:
-            self._undo.append(own.leave)
+        self._undo.append(partial(self._leave, part))
+        part.ready()
 
-    def _leave(self, joined: Joined | Voting) -> None:
+    def _leave(self, part: ClusterPart) -> None:
         """Leave the cluster in order. A broker that cannot continue has little time for it."""
-        joined.leave() if self.failures.ended is None else joined.leave(LEAVE_AFTER_FAULT_S)
+        part.leave(LEAVE_WITHIN_S if self.failures.ended is None else LEAVE_AFTER_FAULT_S)
 
     def _assign_folders(self, *, several: bool) -> None:
         """Let the controller know which data folder has which replica, and let replicas move between `several` folders."""
@@ -223,41 +246,6 @@ class Broker:
             self.node.to_brokers = ChannelMaker.of(self.config, inter_broker_listener(self.config))
         self.node.to_controllers = ChannelMaker.of(self.config, controller_listener(self.config))
 
-    def _serve_controllers(self) -> None:
-        """Serve the requests of a listener for controllers."""
-        from streamactors.broker import controller_apis
-
-        self.node.controller_routes = Routes.of_package(controller_apis, beside=self.routes)
-
-    def _lead(self) -> None:
-        """Make the parts of a node whose controller has other brokers."""
-        from streamactors.broker.server.leading import Leading  # a broker on its own does not need it
-
-        self._serve_controllers()
-        self._undo.append(Leading(self.node).stop)
-
-    def _join(self, spec: ListenerSpec | None) -> Joined | Voting | None:
-        """Make the parts of a node with controllers in other processes; None if this node is the only controller."""
-        joined: Joined | Voting
-        if self.config.votes_with_others:
-            from streamactors.broker.server.voting import Voting
-
-            if spec is None:
-                raise BrokerStartError(
-                    "a controller needs a listener for the others: name it in controller.listener.names, and give it in "
-                    "listeners the address that controller.quorum.voters has for this node"
-                )
-            self._serve_controllers()
-            joined = Voting(self.node)
-        elif self.config.is_member:
-            from streamactors.broker.server.joining import Joined  # a broker on its own does not need it
-
-            joined = Joined(self.node)
-        else:
-            return None
-        self._undo.append(joined.stop_copying)
-        return joined
-
     def _cluster_id(self) -> str | None:
         """Return the id of the cluster that a new data folder joins; None if the folder or this broker decides."""
         if self.config.votes_with_others and not (self._folder / META_PROPERTIES).exists():
@@ -271,7 +259,7 @@ class Broker:
         from streamactors.broker.membership.discovery import cluster_of
 
         within_s = self.config.initial_broker_registration_timeout_ms / 1000
-        return cluster_of(self.config.controllers, self._folder, within_s, self.node.to_controllers.door)
+        return cluster_of(self.config.controllers, self._folder, within_s, self.node.to_controllers.credentials)
 
     def _carry_out(self, command: Command) -> None:
         """Carry out a command of the start. Raises BrokerStartError if it is refused."""

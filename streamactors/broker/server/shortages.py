@@ -5,7 +5,6 @@ lasts moves the leadership of the folder's partitions to other replicas in sync.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from streamactors.broker.node import Node
     from streamactors.broker.server.folder_assignments import FolderAssignments
 
-_log = logging.getLogger("streamactors.broker")
 
 LOOK_MS: Final = 1_000.0
 LASTS_MS: Final = 10_000.0

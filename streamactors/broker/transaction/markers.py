@@ -17,7 +17,7 @@ from streamactors.broker.metadata.topic_name import OFFSETS_TOPIC
 from streamactors.broker.records.control import build_marker
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
-from streamactors.broker.transaction.transaction import TopicPartition
+from streamactors.broker.transaction.transaction import BUMPS_EPOCH, TopicPartition
 from streamactors.broker.transaction.transaction_events import SendMarkers
 from streamactors.clock import Clock
 from streamactors.log_limit import log_limited
@@ -51,9 +51,9 @@ class MarkerWriter:
         clock: Clock,
         partitions: PartitionTable,
         groups: Groups,
-        about_to: Callable[[TopicPartition, int], object] = lambda where, producer_id: None,
+        about_to: Callable[[TopicPartition, SendMarkers], object] = lambda where, send: None,
     ) -> None:
-        """`about_to` hears of each marker, by partition and producer id, before it is written."""
+        """`about_to` is called with the partition of each marker before it is written."""
         self._clock = clock
         self._about_to = about_to
         self._partitions = partitions
@@ -63,15 +63,25 @@ class MarkerWriter:
         self, where: TopicPartition, send: SendMarkers, coordinator_epoch: int, then: Callable[[ErrorCode], object]
     ) -> None:
         """Write one marker to one partition, then call `then` with the error."""
-        self._about_to(where, send.producer_id)
+        self._about_to(where, send)
+
+        def is_stale() -> bool:
+            partition = self._partitions.get(*where)
+            if partition is None or send.transaction_version < BUMPS_EPOCH:
+                return False
+            return partition.log.marker_is_stale(send.producer_id, send.producer_epoch)
+
         if where.topic == OFFSETS_TOPIC:
 
             def answered(error: ErrorCode) -> None:
                 # The sender of a marker knows partitions and leaders, but no coordinators.
                 then(ErrorCode.NOT_LEADER_OR_FOLLOWER if error in _COORDINATOR_ERRORS else error)
 
-            end = WriteMarker(answered, send.producer_id, send.producer_epoch, coordinator_epoch, send.commit)
+            end = WriteMarker(answered, send.producer_id, send.producer_epoch, coordinator_epoch, send.commit, is_stale)
             self._groups.end_transaction(where.partition, end)
+            return
+        if is_stale():
+            then(ErrorCode.INVALID_PRODUCER_EPOCH)
             return
         marker = build_marker(
             send.producer_id,
@@ -106,7 +116,7 @@ class Markers:
             self._deliver(key, send, where)
 
     def stop(self) -> None:
-        """Deliver no more markers: another coordinator delivers them."""
+        """Stop the delivery: another coordinator delivers the remaining markers."""
         self._stopped = True
         self._owed.clear()
 

@@ -1,7 +1,7 @@
 """The events and effects of the transaction state machine.
 
-Frozen messages between the coordinator (or a test) and `transaction_state.step`. `reply_to` stands for the waiting request; the
-machine only passes it on in an `TransactionAnswer`."""
+Frozen messages between the coordinator (or a test) and `transaction_state.step`. `reply_to` is the waiting request; the
+machine only passes it on in a `TransactionAnswer`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class InitProducerId:
     producer_id: int = -1  # with `producer_epoch`: the current id of a producer that recovers from an error (KIP-360)
     producer_epoch: int = -1
     spare_producer_id: int | None = None  # used if the epochs of the current id have run out
+    cluster_version: int = 0  # the cluster's transaction.version: how a transaction that is still open is aborted
 
     def refused(self, error: ErrorCode) -> InitAnswer:
         return InitAnswer(error)
@@ -27,12 +28,15 @@ class InitProducerId:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """AddPartitionsToTxn, or AddOffsetsToTxn with the offsets partition of its group."""
+    """AddPartitionsToTxn, or AddOffsetsToTxn with the offsets partition of its group.
+
+    With `client_version` 2 the leader of a partition sends it for the producer, when the first batch of the transaction arrives."""
 
     reply_to: object
     producer_id: int
     producer_epoch: int
     partitions: frozenset[TopicPartition]
+    client_version: int = 0
     certain: bool = True
     """False: the transaction was read from the log and can still be lost with this broker. The answer waits for a write."""
 
@@ -59,14 +63,19 @@ class EndTransaction:
     producer_id: int
     producer_epoch: int
     commit: bool
+    client_version: int = 0  # 2: the answer has the producer's next epoch
+    spare_producer_id: int | None = None  # used if the epochs of the current id run out with this end
 
-    def refused(self, error: ErrorCode) -> ErrorAnswer:
-        return ErrorAnswer(error)
+    def refused(self, error: ErrorCode) -> EndAnswer:
+        return EndAnswer(error)
 
 
 @dataclass(frozen=True, slots=True)
 class TimeoutCheck:
     """Fence and abort the transaction if it is open for longer than its timeout."""
+
+    cluster_version: int = 0  # the cluster's transaction.version
+    spare_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,15 @@ class InitAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class EndAnswer:
+    """The answer to an end. With version 2 it has the producer id and epoch of the next transaction."""
+
+    error: ErrorCode
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class ErrorAnswer:
     """An answer that is only an error."""
 
@@ -136,7 +154,7 @@ class VerifyAnswer:
 @dataclass(frozen=True, slots=True)
 class TransactionAnswer:
     reply_to: object
-    response: InitAnswer | ErrorAnswer | VerifyAnswer
+    response: InitAnswer | EndAnswer | ErrorAnswer | VerifyAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +173,18 @@ class SendMarkers:
     producer_epoch: int
     commit: bool
     partitions: frozenset[TopicPartition]
+    transaction_version: int = 0  # 2: the epoch of the marker is newer than that of the records
+
+
+NeedsSpare = InitProducerId | EndTransaction | TimeoutCheck
+"""The events that may need another producer id."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedProducerId:
     """Send this event again, with a spare producer id."""
 
-    event: InitProducerId
+    event: NeedsSpare
 
 
 @dataclass(frozen=True, slots=True)

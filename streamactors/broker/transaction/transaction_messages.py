@@ -14,20 +14,23 @@ from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
     EndTransaction,
     InitProducerId,
+    NeedsSpare,
+    TimeoutCheck,
     VerifyPartitions,
 )
 
 Errors = Mapping[TopicPartition, ErrorCode]
-"""What the coordinator says of each partition that was asked about."""
+"""The coordinator's error for each partition of the request."""
 
 
-class Asked(NamedTuple):
-    """A producer, and the partitions that may be part of its open transaction."""
+class VerificationRequest(NamedTuple):
+    """A producer, and the partitions that may be part of its open transaction, or (`adds`) become part of it."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,15 @@ Request = ToTransaction | DescribeTransaction | ListTransactions
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdGiven:
-    """The producer id that an InitProducerId waited for."""
+    """The producer id that an event waited for."""
 
     transactional_id: str
-    event: InitProducerId
+    event: NeedsSpare
     producer_id: int
 
     def refuse(self, error: ErrorCode) -> None:
-        self.event.reply_to(self.event.refused(error))  # type: ignore[operator]
+        if not isinstance(self.event, TimeoutCheck):  # the next sweep tries again
+            self.event.reply_to(self.event.refused(error))  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A transactional id in `__transaction_state`: Kafka's TransactionLogKey and TransactionLogValue.
 
-Owner: the transaction coordinator. Key: version 0, transactional id. Value versions 0 and 1 (flexible) are read; version 0 is
-written, as Apache Kafka does until transaction.version 1 is finalised. A null value is a tombstone and deletes the id."""
+Owner: the transaction coordinator. Key: version 0, transactional id. Value versions 0 and 1 (flexible) are read. As in Apache Kafka
+version 1 is written from transaction.version 1 on, and version 0 before. A null value is a tombstone and deletes the id."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from streamactors.broker.protocol.record_schema import (
 )
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.transaction.transaction import (
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
     Transaction,
@@ -33,7 +34,7 @@ from streamactors.log_limit import log_limited
 _log = logging.getLogger("streamactors.broker.transaction")
 
 KEY_VERSION: Final = 0
-VALUE_VERSION: Final = 0
+VALUE_VERSION: Final = 1
 
 
 class _Key(NamedTuple):
@@ -56,10 +57,11 @@ class _Value(NamedTuple):
     previous_producer_id: Annotated[int, Field(INT64, tag=0)] = NO_PRODUCER_ID
     next_producer_id: Annotated[int, Field(INT64, tag=1)] = NO_PRODUCER_ID
     client_version: Annotated[int, Field(INT16, tag=2)] = 0
+    next_producer_epoch: Annotated[int, Field(INT16, tag=3)] = NO_PRODUCER_EPOCH
 
 
 _KEY: Final = Versioned("a transactional id's key", structure(_Key), highest=KEY_VERSION)
-_VALUE: Final = Versioned("transactional id", structure(_Value), highest=1, flexible_since=1)
+_VALUE: Final = Versioned("transactional id", structure(_Value), highest=VALUE_VERSION, flexible_since=VALUE_VERSION)
 
 
 def encode_transaction_key(transactional_id: str) -> bytes:
@@ -74,8 +76,9 @@ def decode_transaction_key(data: bytes) -> str | None:
     return _KEY.decode(data).transactional_id
 
 
-def encode_transaction_value(txn: Transaction, version: int = VALUE_VERSION) -> bytes:
-    """Return the record value of a transactional id."""
+def encode_transaction_value(txn: Transaction, transaction_version: int = 0) -> bytes:
+    """Return the record value of a transactional id, in the format of the cluster's transaction.version."""
+    version = VALUE_VERSION if transaction_version >= 1 else 0
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(txn.partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -90,6 +93,7 @@ def encode_transaction_value(txn: Transaction, version: int = VALUE_VERSION) -> 
         txn.previous_producer_id,
         txn.next_producer_id,
         txn.client_version,
+        txn.next_producer_epoch,
     )
     return _VALUE.encode(value, version)
 
@@ -105,6 +109,7 @@ def decode_transaction_value(transactional_id: str, data: bytes) -> Transaction:
         value.producer_epoch,
         previous_producer_id=value.previous_producer_id,
         next_producer_id=value.next_producer_id,
+        next_producer_epoch=value.next_producer_epoch,
         timeout_ms=value.timeout_ms,
         state=TransactionState(value.state),
         partitions=frozenset(TopicPartition(name, each) for name, numbers in value.topics or () for each in numbers),
@@ -115,7 +120,7 @@ def decode_transaction_value(transactional_id: str, data: bytes) -> Transaction:
 
 
 def load_transactions(batches: Iterable[RecordBatch], name: str) -> dict[str, Transaction]:
-    """Fold a partition: the last record of each id counts. A record that cannot be read is logged and left out."""
+    """Fold a partition: the last record of each id counts. An unreadable record is logged and skipped."""
     transactions: dict[str, Transaction] = {}
     for batch in batches:
         for record in batch.records() if batch.count and not batch.is_control else ():

@@ -23,6 +23,7 @@ from streamactors.broker.transaction.transaction_events import (
     InitProducerId,
     MarkersWritten,
     NeedProducerId,
+    NeedsSpare,
     SendMarkers,
     TimeoutCheck,
     TransactionAnswer,
@@ -66,7 +67,9 @@ class TransactionShard:
         next_producer_id: Callable[[Callable[[int | None], object]], object],
         markers: Markers,
         tell: Callable[[ProducerIdGiven], object],
+        version: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`version` returns the cluster's transaction.version: the format of records, and how open transactions are aborted."""
         self.name = name
         self.log = log
         self.transactions: dict[str, Transaction] = {}
@@ -78,6 +81,7 @@ class TransactionShard:
         self._rules = rules
         self._next_producer_id = next_producer_id
         self._markers = markers
+        self._version = version
         self.serves: Final[Mapping[type, Callable[[Any], object]]] = {
             ToTransaction: self.serve,
             ProducerIdGiven: self.producer_id_given,
@@ -85,7 +89,7 @@ class TransactionShard:
             ListTransactions: lambda message: message.reply_to(ErrorCode.NONE, tuple(self.transactions.values())),
             Marked: self.marked,
             Confirmed: self.confirmed,
-            TimeoutSweep: lambda _: self._step_all(TimeoutCheck()),
+            TimeoutSweep: lambda _: self._step_all(TimeoutCheck(self._version())),
             ExpirySweep: lambda _: self._step_all(ExpiryCheck(self._rules.expiration_ms)),
         }
         self._tell = tell
@@ -107,17 +111,19 @@ class TransactionShard:
             self._step(transactional_id, TransactionLoaded())
 
     def close(self) -> None:
-        """Deliver no more markers. A request that waits for the log is answered when the log reports."""
+        """Stop the delivery of markers. A request that waits for the log is answered when the log reports."""
         self._markers.stop()
 
     def serve(self, message: ToTransaction) -> None:
         """Pass a producer's request to its id; only InitProducerId makes a new id.
 
         A partition that only this broker knows as part of the transaction can be lost with it. The next coordinator would commit without that
-        partition, and its records would stay open. So the partition is written again before the producer hears of it."""
+        partition, and its records would stay open. So the partition is written again before the producer gets the answer."""
         event = message.event
         if not self._confirmed and isinstance(event, AddPartitions):
             event = replace(event, certain=False)
+        if isinstance(event, InitProducerId):
+            event = replace(event, cluster_version=self._version())
         if isinstance(event, InitProducerId) and not 0 < event.timeout_ms <= self._rules.max_timeout_ms:
             event.reply_to(InitAnswer(ErrorCode.INVALID_TRANSACTION_TIMEOUT))  # type: ignore[operator]
         elif message.transactional_id in self.transactions:
@@ -137,18 +143,20 @@ class TransactionShard:
         return membership_error(txn, producer_id, producer_epoch, where)
 
     def producer_id_given(self, given: ProducerIdGiven) -> None:
-        """Continue an InitProducerId that waited for a producer id."""
-        transactional_id = given.transactional_id
-        if transactional_id not in self.transactions:
+        """Continue what waited for a producer id: a new transactional id, or one whose epochs ran out."""
+        transactional_id, event = given.transactional_id, given.event
+        if transactional_id in self.transactions:
+            self._step(transactional_id, replace(event, spare_producer_id=given.producer_id))
+        elif isinstance(event, InitProducerId):
             self.transactions[transactional_id] = Transaction(
                 transactional_id,
                 given.producer_id,
-                timeout_ms=given.event.timeout_ms,
+                timeout_ms=event.timeout_ms,
                 updated_at_ms=self._clock.wall_ms(),
             )
-            self._step(transactional_id, given.event)
-        else:
-            self._step(transactional_id, replace(given.event, spare_producer_id=given.producer_id))
+            self._step(transactional_id, event)
+        else:  # the id has expired since
+            given.refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
     def marked(self, marked: Marked) -> None:
         """Complete the transaction: every partition has its marker."""
@@ -166,13 +174,14 @@ class TransactionShard:
         else:
             message.reply_to(ErrorCode.NONE, txn)
 
-    def _ask_for_producer_id(self, transactional_id: str, event: InitProducerId) -> None:
+    def _ask_for_producer_id(self, transactional_id: str, event: NeedsSpare) -> None:
         def given(producer_id: int | None) -> None:
+            # The controller may have to reserve a block of ids first, so the id comes as a message of its own.
+            message = ProducerIdGiven(transactional_id, event, -1 if producer_id is None else producer_id)
             if producer_id is None:
-                event.reply_to(InitAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))  # type: ignore[operator]
+                message.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
-                # The controller may have to reserve a block of ids first, so the id comes as a message of its own.
-                self._tell(ProducerIdGiven(transactional_id, event, producer_id))
+                self._tell(message)
 
         self._next_producer_id(given)
 
@@ -194,7 +203,7 @@ class TransactionShard:
 
     def _write(self, transactional_id: str, write: Write) -> None:
         txn = write.transaction
-        value = None if txn.state is TransactionState.DEAD else encode_transaction_value(txn)
+        value = None if txn.state is TransactionState.DEAD else encode_transaction_value(txn, self._version())
 
         def then(error: ErrorCode, _offset: int) -> None:
             if error is not ErrorCode.NONE:

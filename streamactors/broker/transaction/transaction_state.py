@@ -1,11 +1,11 @@
 """Kafka's transaction protocol as one pure state machine: `step(transaction, event, now_ms) -> (transaction,
 effects)`.
 
-Owner: the coordinator of the id's partition. `transaction.py` has the states and the legal moves. A change is written before it is
-answered. While a change is being written (`pending`), every other change is refused with CONCURRENT_TRANSACTIONS, and clients
-retry it.
-Source: KIP-98 and KIP-360, which are transaction.version 0 and 1 (1 only changes the record). Version 2 (KIP-890: a new epoch at
-every end) would bump the epoch in `_prepare_end` and take `next_producer_id` over in `_complete`."""
+Owner: the coordinator of the id's partition. `transaction.py` has the states and the legal moves, `transaction_end.py` the rules of the
+end. A change is written before it is answered. While a change is being written (`pending`) or markers are being delivered, every other
+change is refused with CONCURRENT_TRANSACTIONS, and clients retry it.
+Source: KIP-98 and KIP-360, which are transaction.version 0 and 1 (1 only changes the record); KIP-890, which is version 2. The version
+of a request, not the level of the cluster, says which rules apply to it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,18 @@ from streamactors.broker.transaction.transaction import (
     Transaction,
     TransactionState,
 )
+from streamactors.broker.transaction.transaction_end import (
+    check_producer,
+    complete,
+    end_transaction,
+    fence_and_abort,
+    is_changing,
+    write,
+)
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
     Effect,
+    EndAnswer,
     EndTransaction,
     ErrorAnswer,
     Event,
@@ -41,7 +50,6 @@ from streamactors.broker.transaction.transaction_events import (
     TransactionLoaded,
     VerifyAnswer,
     VerifyPartitions,
-    Write,
     Written,
 )
 
@@ -58,7 +66,7 @@ def step(txn: Transaction, event: Event, now_ms: int) -> tuple[Transaction, list
 
 
 def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effects: list[Effect]) -> Transaction:
-    if txn.pending is not None or txn.state in PREPARED:
+    if is_changing(txn):
         effects.append(TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)))
         return txn
     if not _knows_itself(txn, init):
@@ -71,9 +79,9 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
             effects.append(TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.PRODUCER_FENCED)))
             return txn
         # The previous producer left a transaction open. It is fenced and aborted first. The new producer retries and then
-        # gets one more epoch, so that the epoch of the abort is never used for records.
+        # gets one more epoch, so that it shares none with the fenced producer.
         retry = TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))
-        return _fence_and_abort(txn, now_ms, retry, effects)
+        return fence_and_abort(txn, init, init.cluster_version, now_ms, retry, effects)
     if txn.epoch_exhausted and claims_epoch in (None, txn.producer_epoch):
         if init.spare_producer_id is None:
             effects.append(NeedProducerId(init))
@@ -82,7 +90,6 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
             txn,
             producer_id=init.spare_producer_id,
             producer_epoch=0,
-            previous_producer_id=txn.producer_id,
             last_producer_epoch=NO_PRODUCER_EPOCH if claims_epoch is None else txn.producer_epoch,
         )
     elif claims_epoch is None:
@@ -98,7 +105,7 @@ def _init_producer_id(txn: Transaction, init: InitProducerId, now_ms: int, effec
         _S.EMPTY, timeout_ms=init.timeout_ms, partitions=frozenset(), started_at_ms=-1, updated_at_ms=now_ms
     )
     reply = TransactionAnswer(init.reply_to, InitAnswer(ErrorCode.NONE, after.producer_id, after.producer_epoch))
-    return _write(txn, after, reply, effects)
+    return write(txn, after, reply, effects)
 
 
 def _knows_itself(txn: Transaction, init: InitProducerId) -> bool:
@@ -116,24 +123,31 @@ def _knows_itself(txn: Transaction, init: InitProducerId) -> bool:
 
 
 def _add_partitions(txn: Transaction, add: AddPartitions, now_ms: int, effects: list[Effect]) -> Transaction:
-    error = _check_producer(txn, add.producer_id, add.producer_epoch)
-    if error is ErrorCode.NONE and (txn.pending is not None or txn.state in PREPARED):
-        error = ErrorCode.CONCURRENT_TRANSACTIONS
+    # First of all: the producer may have its next id already, which this one becomes when the markers are written.
+    error = ErrorCode.CONCURRENT_TRANSACTIONS
+    if not is_changing(txn):
+        error = check_producer(txn, add.producer_id, add.producer_epoch)
     known_already = add.certain and txn.state is _S.ONGOING and add.partitions <= txn.partitions
     if error is not ErrorCode.NONE or known_already:
         effects.append(TransactionAnswer(add.reply_to, ErrorAnswer(error)))
         return txn
     began = now_ms if txn.state is not _S.ONGOING else txn.started_at_ms
     known = txn.partitions if txn.state is _S.ONGOING else frozenset()
-    after = txn.moved_to(_S.ONGOING, partitions=known | add.partitions, started_at_ms=began, updated_at_ms=now_ms)
-    return _write(txn, after, TransactionAnswer(add.reply_to, ErrorAnswer(ErrorCode.NONE)), effects)
+    after = txn.moved_to(
+        _S.ONGOING,
+        partitions=known | add.partitions,
+        started_at_ms=began,
+        updated_at_ms=now_ms,
+        client_version=add.client_version,
+    )
+    return write(txn, after, TransactionAnswer(add.reply_to, ErrorAnswer(ErrorCode.NONE)), effects)
 
 
 def membership_error(txn: Transaction, producer_id: int, producer_epoch: int, where: TopicPartition) -> ErrorCode:
     """Return NONE if a partition is part of the producer's open transaction.
 
     A pending write does not matter: the append that follows is checked against the log's own producer state."""
-    error = _check_producer(txn, producer_id, producer_epoch)
+    error = check_producer(txn, producer_id, producer_epoch)
     if error is ErrorCode.NONE and txn.state in PREPARED:
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     if error is ErrorCode.NONE and where not in txn.partitions:
@@ -149,85 +163,17 @@ def _verify_partitions(txn: Transaction, ask: VerifyPartitions, _now_ms: int, ef
     return txn
 
 
-def _check_producer(txn: Transaction, producer_id: int, producer_epoch: int) -> ErrorCode:
-    if txn.producer_id != producer_id or txn.state is _S.DEAD:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if txn.producer_epoch != producer_epoch:
-        return ErrorCode.PRODUCER_FENCED
-    return ErrorCode.NONE
-
-
 # -- the end -------------------------------------------------------------------------------------------------------
-
-_ENDS: Final = {
-    # state: (its decision, the answer to a request for the same decision)
-    _S.COMPLETE_COMMIT: (True, ErrorCode.NONE),
-    _S.COMPLETE_ABORT: (False, ErrorCode.NONE),
-    _S.PREPARE_COMMIT: (True, ErrorCode.CONCURRENT_TRANSACTIONS),
-    _S.PREPARE_ABORT: (False, ErrorCode.CONCURRENT_TRANSACTIONS),
-}
-
-
-def _end_transaction(txn: Transaction, end: EndTransaction, now_ms: int, effects: list[Effect]) -> Transaction:
-    error = _check_producer(txn, end.producer_id, end.producer_epoch)
-    if error is ErrorCode.NONE and txn.pending is not None:
-        error = ErrorCode.CONCURRENT_TRANSACTIONS
-    if error is ErrorCode.NONE and txn.state is not _S.ONGOING:
-        decided, again = _ENDS.get(txn.state, (None, ErrorCode.NONE))
-        error = again if decided is end.commit else ErrorCode.INVALID_TXN_STATE
-        effects.append(
-            TransactionAnswer(end.reply_to, ErrorAnswer(error))
-        )  # NONE: the answer to a first request was lost
-        return txn
-    if error is not ErrorCode.NONE:
-        effects.append(TransactionAnswer(end.reply_to, ErrorAnswer(error)))
-        return txn
-    reply = TransactionAnswer(end.reply_to, ErrorAnswer(ErrorCode.NONE))
-    return _write(txn, _prepare_end(txn, end.commit, now_ms), reply, effects)
-
-
-def _prepare_end(txn: Transaction, commit: bool, now_ms: int) -> Transaction:
-    return txn.moved_to(_S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, updated_at_ms=now_ms)
-
-
-def _fence_and_abort(
-    txn: Transaction, now_ms: int, reply: TransactionAnswer | None, effects: list[Effect]
-) -> Transaction:
-    """Fence the producer of an open transaction, and abort the transaction.
-
-    The new epoch counts even if the write fails: the old producer must not write in between."""
-    epoch = txn.producer_epoch if txn.fence_failed else txn.producer_epoch + 1
-    fenced = replace(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
-    prepared = _prepare_end(fenced.moved_to(_S.PREPARE_EPOCH_FENCE), False, now_ms)
-    return _write(fenced, replace(prepared, fence_failed=False), reply, effects, fences=True)
 
 
 def _markers_written(txn: Transaction, event: MarkersWritten, now_ms: int, effects: list[Effect]) -> Transaction:
     same = (event.producer_id, event.producer_epoch) == (txn.producer_id, txn.producer_epoch)
     if not same or txn.state not in PREPARED or txn.pending is not None:
         return txn
-    return _complete(replace(txn, marked=True), now_ms, effects)
-
-
-def _complete(txn: Transaction, now_ms: int, effects: list[Effect]) -> Transaction:
-    state = _S.COMPLETE_COMMIT if txn.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT
-    after = txn.moved_to(state, partitions=frozenset(), marked=False, updated_at_ms=now_ms)
-    return _write(txn, after, None, effects)
+    return complete(replace(txn, marked=True), now_ms, effects)
 
 
 # -- the log -------------------------------------------------------------------------------------------------------
-
-
-def _write(
-    txn: Transaction,
-    after: Transaction,
-    reply: TransactionAnswer | None,
-    effects: list[Effect],
-    *,
-    fences: bool = False,
-) -> Transaction:
-    effects.append(Write(after, Written(after, reply, fences)))
-    return replace(txn, pending=after)
 
 
 def _written(txn: Transaction, event: Written, _now_ms: int, effects: list[Effect]) -> Transaction:
@@ -250,12 +196,14 @@ def _written(txn: Transaction, event: Written, _now_ms: int, effects: list[Effec
 
 def failed(reply: TransactionAnswer, error: ErrorCode) -> TransactionAnswer:
     """Return the answer with an error instead of the result."""
-    response = InitAnswer(error) if isinstance(reply.response, InitAnswer) else ErrorAnswer(error)
+    kind = type(reply.response)
+    response = kind(error) if kind in (InitAnswer, EndAnswer) else ErrorAnswer(error)
     return TransactionAnswer(reply.reply_to, response)
 
 
 def _markers(txn: Transaction) -> SendMarkers:
-    return SendMarkers(txn.producer_id, txn.producer_epoch, txn.state is _S.PREPARE_COMMIT, txn.partitions)
+    commit = txn.state is _S.PREPARE_COMMIT
+    return SendMarkers(txn.producer_id, txn.producer_epoch, commit, txn.partitions, txn.client_version)
 
 
 def _loaded(txn: Transaction, _event: TransactionLoaded, _now_ms: int, effects: list[Effect]) -> Transaction:
@@ -267,18 +215,18 @@ def _loaded(txn: Transaction, _event: TransactionLoaded, _now_ms: int, effects: 
 # -- sweeps --------------------------------------------------------------------------------------------------------
 
 
-def _timeout_check(txn: Transaction, _event: TimeoutCheck, now_ms: int, effects: list[Effect]) -> Transaction:
+def _timeout_check(txn: Transaction, check: TimeoutCheck, now_ms: int, effects: list[Effect]) -> Transaction:
     if txn.marked and txn.pending is None:
-        return _complete(txn, now_ms, effects)
+        return complete(txn, now_ms, effects)
     if txn.state is not _S.ONGOING or txn.pending is not None or txn.started_at_ms + txn.timeout_ms >= now_ms:
         return txn
-    return _fence_and_abort(txn, now_ms, None, effects)
+    return fence_and_abort(txn, check, check.cluster_version, now_ms, None, effects)
 
 
 def _expiry_check(txn: Transaction, event: ExpiryCheck, now_ms: int, effects: list[Effect]) -> Transaction:
     if txn.state not in FINISHED or txn.pending is not None or txn.updated_at_ms > now_ms - event.expiration_ms:
         return txn
-    return _write(txn, txn.moved_to(_S.DEAD, partitions=frozenset()), None, effects)
+    return write(txn, txn.moved_to(_S.DEAD, partitions=frozenset()), None, effects)
 
 
 # Any: each function takes the one event it is listed under.
@@ -286,7 +234,7 @@ _STEPS: Final[dict[type, Callable[[Transaction, Any, int, list[Effect]], Transac
     InitProducerId: _init_producer_id,
     AddPartitions: _add_partitions,
     VerifyPartitions: _verify_partitions,
-    EndTransaction: _end_transaction,
+    EndTransaction: end_transaction,
     TimeoutCheck: _timeout_check,
     ExpiryCheck: _expiry_check,
     Written: _written,

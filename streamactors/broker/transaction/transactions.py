@@ -13,22 +13,27 @@ from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinators import Coordinators, Kind
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.groups import Groups
-from streamactors.broker.metadata.image import NO_LEADER
+from streamactors.broker.metadata.image import NO_LEADER, TRANSACTION_VERSION
 from streamactors.broker.metadata.topic_name import TRANSACTION_TOPIC
 from streamactors.broker.producer_ids import ProducerIds
 from streamactors.broker.replication.partition_table import PartitionTable
 from streamactors.broker.runtime import Runtime
 from streamactors.broker.transaction.markers import Markers, MarkerWriter
-from streamactors.broker.transaction.transaction import TopicPartition, Transaction, TransactionState
+from streamactors.broker.transaction.transaction import (
+    BUMPS_EPOCH,
+    TopicPartition,
+    Transaction,
+    TransactionState,
+)
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
     EndTransaction,
+    ErrorAnswer,
     InitProducerId,
     SendMarkers,
     VerifyPartitions,
 )
 from streamactors.broker.transaction.transaction_messages import (
-    Asked,
     DescribeTransaction,
     Errors,
     ExpirySweep,
@@ -36,6 +41,7 @@ from streamactors.broker.transaction.transaction_messages import (
     Marked,
     TimeoutSweep,
     ToTransaction,
+    VerificationRequest,
 )
 from streamactors.broker.transaction.transaction_record import load_transactions
 from streamactors.broker.transaction.transaction_shard import TransactionRules, TransactionShard
@@ -70,19 +76,23 @@ class Transactions:
             tell(Marked(transactional_id, send.producer_id, send.producer_epoch))
 
         markers = Markers(self._node, self._remote or self.markers, leader_epoch, marked)
-        return TransactionShard(name, log, self._node.clock, self._rules, self._producer_ids.next, markers, tell)
+        ids = self._producer_ids.next
+        return TransactionShard(name, log, self._node.clock, self._rules, ids, markers, tell, self._version)
+
+    def _version(self) -> int:
+        return self._node.metadata.image.features.get(TRANSACTION_VERSION, 0)
 
     def _remote_markers(self) -> RemoteMarkers | None:
-        """Return the way to partitions on other brokers; None if there are no others."""
-        if self._node.replication is None:
+        """Return the delivery of markers to other brokers; None if there are no others."""
+        if not self._node.replication.others:
             return None
         from streamactors.broker.transaction.remote_markers import RemoteMarkers  # a broker on its own does not need it
 
         return RemoteMarkers(self._node, self.markers)
 
     def _remote_verification(self, partitions: PartitionTable) -> RemoteVerification | None:
-        """Return the way to the coordinators on other brokers; None if there are no others."""
-        if self._node.replication is None:
+        """Return the verification by coordinators on other brokers; None if there are no others."""
+        if not self._node.replication.others:
             return None
         from streamactors.broker.transaction.remote_verification import RemoteVerification
 
@@ -136,10 +146,25 @@ class Transactions:
         leader = topic.partitions[self._coordinators.index_of(transactional_id)].leader
         return NO_LEADER if leader == self._node.node_id else leader
 
-    def verify_elsewhere(self, asked: Asked, then: Callable[[Errors], object]) -> None:
-        """Ask the broker that coordinates an id whether partitions are part of its open transaction; `then` gets an error for each."""
-        assert self._verification is not None
-        self._verification.ask(self._coordinator_elsewhere(asked.transactional_id), asked, then)
+    def ask(self, asked: VerificationRequest, then: Callable[[Errors], object]) -> None:
+        """Have the coordinator verify that partitions are part of an open transaction, or add them; `then` gets an error for each.
+
+        A coordinator of this broker calls `then` when it has added them, before it takes the next request of the producer. So no marker can be
+        written in between, as long as `then` appends at once."""
+        transactional_id, producer_id, producer_epoch, partitions, adds = asked
+        elsewhere = self._coordinator_elsewhere(transactional_id)
+        if elsewhere != NO_LEADER:
+            assert self._verification is not None
+            self._verification.ask(elsewhere, asked, then)
+        elif adds:
+
+            def added(answer: ErrorAnswer) -> None:
+                then(dict.fromkeys(partitions, answer.error))
+
+            event = AddPartitions(added, producer_id, producer_epoch, frozenset(partitions), client_version=BUMPS_EPOCH)
+            self.tell(transactional_id, event)
+        else:
+            then({each: self.verify_now(*asked[:3], each) for each in partitions})
 
     def describe(self, transactional_id: str, then: Callable[[ErrorCode, Transaction | None], object]) -> None:
         """Call `then` with an error, or with the state of the id."""

@@ -12,7 +12,7 @@ from streamactors.broker.requests.api import Routes
 
 APIS = Routes.of_package(apis)
 CONTROLLER_APIS = Routes.of_package(controller_apis, beside=APIS)
-OF_APACHE_KAFKA = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81}
+OF_APACHE_KAFKA = {19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94}
 """What Apache Kafka's brokers forward (KafkaApis.scala), as far as it is served here."""
 
 

@@ -129,7 +129,7 @@ def test_a_throttled_client_leaves_the_broker_at_rest_during_the_throttle_and_af
             lambda: (False, False) in [each.registered for each in list(broker.node.processor.connections.values())]
         )
         assert ready_in(broker.node.data_plane) == []
-        clock.advance(throttle_ms)
+        clock.advance(throttle_ms / 1_000)
         client.receive()
         assert ready_in(broker.node.data_plane) == []
 

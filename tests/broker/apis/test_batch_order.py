@@ -108,7 +108,7 @@ def test_a_refusal_that_lasts_excuses_no_gap(tmp_path: Path) -> None:
         in_sync(broker, False)
         assert answer_of(1) == ErrorCode.NOT_ENOUGH_REPLICAS
         in_sync(broker, True)
-        clock.advance(REMEMBERED_MS)
+        clock.advance(REMEMBERED_MS / 1_000)
         assert answer_of(2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

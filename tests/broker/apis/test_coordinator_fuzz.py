@@ -1,4 +1,4 @@
-"""Random field values in every message of the group and transaction APIs: an answer for each, and nobody else's state changes."""
+"""Random field values in every message of the group, share and transaction APIs: an answer for each, and nobody else's state changes."""
 
 from __future__ import annotations
 
@@ -10,35 +10,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors.broker import Cluster
+from streamactors.broker import Cluster, apis
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.protocol.schema import FieldSchema, StructSchema, load_struct
+from streamactors.broker.protocol.schema import load_struct
+from streamactors.broker.protocol.structures import FieldSchema, StructSchema
+from streamactors.broker.requests.api import Routes
 from tests.broker.apis.test_group_apis import commit, fetch, join, sync
 from tests.broker.apis.transaction_client import Producer, describe
 from tests.broker.wire import WireClient
 
 E = ErrorCode
-KEYS: Final = {
-    8: range(2, 11),
-    9: range(1, 11),
-    10: range(7),
-    11: range(10),
-    12: range(5),
-    13: range(6),
-    14: range(6),
-    15: range(7),
-    16: range(6),
-    22: range(7),
-    24: range(6),
-    25: range(5),
-    26: range(5),
-    27: range(1, 3),
-    28: range(5),
-    42: range(3),
-    47: range(1),
-    65: range(1),
-    66: range(2),
-}
+OF_COORDINATORS: Final = (
+    *(8, 9, 10, 11, 12, 13, 14, 15, 16, 22, 24, 25, 26, 27, 28, 42, 47, 65, 66, 68, 69, 71, 72),
+    *(76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93),
+)
+KEYS: Final = {key: range(low, high + 1) for key, low, high in Routes.of_package(apis).ranges if key in OF_COORDINATORS}
+"""The APIs of groups, share groups, streams groups and transactions, in every version that is served."""
 
 INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32}
 GROUP, MEMBER_GROUP, TX, TOPIC = "precious", "precious-members", "precious-tx", "t"
@@ -48,7 +35,9 @@ NAMES = st.sampled_from(
 ) | st.text(max_size=8)
 
 
-def integers(bits: int) -> st.SearchStrategy[int]:
+def integers(bits: int, *, signed: bool) -> st.SearchStrategy[int]:
+    if not signed:
+        return st.sampled_from([0, 1, 2, (1 << bits) - 1]) | st.integers(0, (1 << bits) - 1)
     edge = 1 << (bits - 1)
     return st.sampled_from([-1, 0, 1, 2, 5, edge - 1, -edge]) | st.integers(-edge, edge - 1)
 
@@ -63,7 +52,7 @@ def of_type(field: FieldSchema) -> st.SearchStrategy[Any]:
     if isinstance(field.type, StructSchema):
         return bodies(field.type)
     if field.type in INTEGERS:
-        return integers(INTEGERS[field.type])
+        return integers(INTEGERS[field.type], signed=field.type.startswith("int"))
     match field.type:
         case "bool":
             return st.booleans()
@@ -133,6 +122,8 @@ def legal(key: int, body: dict[str, Any], precious: Precious) -> bool:
         return precious.producer.identity.items() <= body.items()
     if key == 11 and body["group_id"] == MEMBER_GROUP:
         return body.get("group_instance_id") == "i"
+    if key == 68 and body["group_id"] == MEMBER_GROUP:
+        return bool(body["member_epoch"] == 0)  # a member of the new protocol may convert the group (KIP-848)
     if key == 13 and body["group_id"] == MEMBER_GROUP:
         return any(member["group_instance_id"] == "i" for member in body.get("members", ()))
     return False

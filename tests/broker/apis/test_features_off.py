@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from struct import pack
 from typing import Any
 
 import confluent_kafka
@@ -13,6 +12,7 @@ import pytest
 
 from streamactors.broker.errors import ErrorCode
 from tests.broker.live_broker import LiveBroker
+from tests.broker.wire import wait_until
 
 OFF = ErrorCode.UNSUPPORTED_VERSION
 MEMBER = {"group_id": "g", "member_id": "m", "member_epoch": 0}
@@ -32,11 +32,19 @@ ASKED: dict[tuple[int, int], dict[str, Any]] = {
     (79, 1): SHARE,
     (79, 2): {**SHARE, "is_renew_ack": False},
     (88, 0): {**MEMBER, "endpoint_information_epoch": 0, "rebalance_timeout_ms": 1, "shutdown_application": False},
+    (88, 1): {**MEMBER, "endpoint_information_epoch": 0, "rebalance_timeout_ms": 1, "shutdown_application": False},
     (89, 0): GROUPS,
+    (89, 1): {**GROUPS, "include_topology_description": False},
     (90, 0): {"groups": [{"group_id": "a", "topics": None}, {"group_id": "b", "topics": None}]},
     (90, 1): {"groups": [{"group_id": "a", "topics": None}, {"group_id": "b", "topics": None}]},
     (91, 0): {"group_id": "a", "topics": []},
     (92, 0): {"group_id": "a", "topics": []},
+    (93, 0): {
+        "group_id": "a",
+        "member_id": "m",
+        "topology_epoch": 0,
+        "topology_description": {"subtopologies": [], "global_stores": []},
+    },
 }
 
 
@@ -45,6 +53,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveBroker]:
     folder: Path = tmp_path_factory.mktemp("off")
     with LiveBroker(folder) as live:
         live.create_topic("t")
+        lower = [
+            {"feature": name, "max_version_level": 0, "upgrade_type": 2}
+            for name in ("share.version", "group.version", "streams.version")
+        ]
+        with live.client() as client:
+            answer = client.call(57, 1, {"timeout_ms": 30_000, "feature_updates": lower, "validate_only": False})
+            assert answer.error_code == ErrorCode.NONE, answer
+        wait_until(lambda: not live.node.metadata.image.features.get("group.version"), "group.version 0")
         yield live
 
 
@@ -64,19 +80,8 @@ def test_every_version_that_is_listed_was_tried(broker: LiveBroker) -> None:
         listed = client.call(18, 3, {"client_software_name": "x", "client_software_version": "1"}).api_keys
     ranges = {each.api_key: (each.min_version, each.max_version) for each in listed}
     wanted = {(key, version) for key, version in ASKED}
-    named = (68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92)
+    named = (68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92, 93)
     assert {(key, v) for key in named for v in range(ranges[key][0], ranges[key][1] + 1)} == wanted
-    assert ranges[93] == (0, 0)
-
-
-def test_a_request_without_a_schema_is_refused_too(broker: LiveBroker) -> None:
-    # key 93, version 0: header with tagged fields, and a body that does not matter
-    frame = pack(">hhih", 93, 0, 7, -1) + b"\x00" + b"anything"
-    with broker.client() as client:
-        client.socket.sendall(pack(">i", len(frame)) + frame)
-        answer = client.socket.recv(100)
-    # size, correlation id, no tagged fields; no throttling, the error, no message, no tagged fields
-    assert answer == pack(">iib", 13, 7, 0) + pack(">ihBB", 0, OFF, 0, 0)
 
 
 def test_librdkafka_says_at_once_that_the_new_group_protocol_is_not_there(broker: LiveBroker) -> None:

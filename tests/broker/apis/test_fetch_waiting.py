@@ -122,9 +122,9 @@ def test_the_deadline_ends_the_wait_with_the_records_so_far(tmp_path: Path) -> N
         client.call(0, 9, produce_body(batch(b"a", timestamp=clock.wall_ms())))
         client.send(1, 12, fetch_body(max_wait_ms=500, min_bytes=1000))
         wait_until(lambda: waiting(live) == 1)
-        clock.advance(499)
+        clock.advance("499ms")
         assert waiting(live) == 1
-        clock.advance(2)
+        clock.advance("2ms")
         assert offsets_of(client.receive()[1].responses[0].partitions[0].records) == [0]
 
 

@@ -198,7 +198,7 @@ def test_list_in_every_version(client: WireClient, group: str, topic: str, versi
         assert group in {g.group_id for g in client.call(16, version, {"types_filter": ["Classic"]}).groups}
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(4))
 def test_delete_groups_in_every_version(client: WireClient, group: str, topic: str, version: int) -> None:
     commit(client, group, topic)
     full = f"{group}-full"

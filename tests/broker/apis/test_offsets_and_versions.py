@@ -14,7 +14,6 @@ from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.metadata_record import FeatureLevel
 from streamactors.broker.requests.api import Api, DuplicateApi, Routes
 from streamactors.broker.security.rights import anyone
-from tests.broker.fuzz import WITHOUT_SCHEMA
 from tests.broker.live_broker import LiveBroker, batch, produce_body
 from tests.broker.wire import WireClient
 
@@ -155,14 +154,15 @@ def test_half_an_identity_is_refused(client: WireClient, body: dict[str, Any]) -
 SOFTWARE = {"client_software_name": "test-client", "client_software_version": "1.0"}
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_api_versions_are_those_of_the_routes_and_nothing_else(
     broker: LiveBroker, client: WireClient, version: int
 ) -> None:
     answer = client.call(18, version, SOFTWARE)
     said = [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys]
-    assert said == broker.broker.routes.ranges
-    assert {0: (0, 13), 1: (4, 18), 18: (0, 4)}.items() <= {key: (low, high) for key, low, high in said}.items()
+    telemetry = {(71, 0, 0), (72, 0, 0)}  # listed only where somebody receives the metrics of clients
+    assert said == [each for each in broker.broker.routes.ranges if each not in telemetry]
+    assert {0: (0, 13), 1: (4, 18), 18: (0, 5)}.items() <= {key: (low, high) for key, low, high in said}.items()
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -170,20 +170,30 @@ def test_api_versions_offer_the_features_that_exist(broker: LiveBroker, client: 
     answer = client.call(18, version, SOFTWARE)
     found = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     levels = {
-        "transaction.version": (0, 0),
-        "group.version": (0, 0),
+        "transaction.version": (0, 2),
+        "group.version": (0, 1),
+        "share.version": (0, 2),
+        "streams.version": (0, 1),
         "eligible.leader.replicas.version": (0, 1),
         "kraft.version": (0, 1),
     }
     from_level_0 = levels if version == 4 else {}
-    assert found == {"metadata.version": (7, 27), **from_level_0}
+    assert found == {"metadata.version": (7, 33), **from_level_0}
     image = broker.node.metadata.image
     assert answer.finalized_features_epoch == image.offset
     delta = apply_records(image, [FeatureLevel("metadata.version", 15)], image.offset + 1)
     broker.on_data_plane(lambda: broker.node.metadata.publish(delta))
     answer = client.call(18, version, SOFTWARE)
     levels = [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features]
-    assert levels == [("metadata.version", 15, 15)]
+    new = {
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "metadata.version": 15,
+        "share.version": 2,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
+    assert sorted(levels) == [(name, level, level) for name, level in new.items()]
     assert answer.finalized_features_epoch == image.offset + 1
 
 
@@ -191,8 +201,6 @@ def test_every_served_version_can_be_decoded(broker: LiveBroker) -> None:
     from streamactors.broker.protocol.schema import known_versions
 
     for key, low, high in broker.broker.routes.ranges:
-        if key in WITHOUT_SCHEMA:
-            continue
         known_low, known_high = known_versions(key)
         assert high <= known_high
         assert low >= (0 if key == 0 else known_low)
@@ -205,9 +213,23 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(broker: Liv
     answer = client.read_frame()
     assert answer[4:] == (
         b"\x00\x23"  # UNSUPPORTED_VERSION
-        b"\x00\x00\x00\x01\x00\x12\x00\x00\x00\x04"  # ApiVersions itself: 0 to 4
+        b"\x00\x00\x00\x01\x00\x12\x00\x00\x00\x05"  # ApiVersions itself: 0 to 5
     )
     assert client.call(18, 0, {}).error_code == 0
+
+
+def test_a_client_that_means_another_node_is_sent_to_its_bootstrap_servers(
+    broker: LiveBroker, client: WireClient
+) -> None:
+    here = {**SOFTWARE, "cluster_id": broker.node.cluster_id, "node_id": broker.node.node_id}
+    assert client.call(18, 5, here).error_code == 0
+    assert client.call(18, 5, SOFTWARE).error_code == 0
+    for other in ({"cluster_id": "another"}, {"node_id": 77}):
+        answer = client.call(18, 5, {**here, **other})
+        assert (answer.error_code, answer.api_keys) == (ErrorCode.REBOOTSTRAP_REQUIRED, ())
+    for half in ({"cluster_id": None}, {"node_id": -1}):
+        assert client.call(18, 5, {**here, **half}).error_code == ErrorCode.INVALID_REQUEST
+    assert client.call(18, 5, here).error_code == 0
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x-", "ü"])

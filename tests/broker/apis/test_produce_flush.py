@@ -208,7 +208,7 @@ def test_acks_all_times_out_while_the_disk_hangs(tmp_path: Path, disk: GatedDisk
         disk.hold()
         client.send(0, 9, produce_body(batch(b"a", timestamp=clock.wall_ms()), timeout_ms=5_000))
         wait_until(lambda: disk.waiting == 1 and live.node.produce_purgatory.delayed == 1)
-        clock.advance(5_001)
+        clock.advance("5001ms")
         answer = client.receive()[1].responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         disk.let_go()

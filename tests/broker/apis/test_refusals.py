@@ -15,20 +15,15 @@ from streamactors.broker.errors import ErrorCode
 from streamactors.broker.protocol.errors import MalformedMessage
 from streamactors.broker.protocol.header import response_frame
 from streamactors.broker.protocol.messages import decode_response, encode_request
-from streamactors.broker.protocol.schema import StructSchema, load_struct
+from streamactors.broker.protocol.schema import load_struct
+from streamactors.broker.protocol.structures import StructSchema
 from streamactors.broker.requests.api import Api, Routes
 from streamactors.broker.requests.request import Request
-from tests.broker.fuzz import WITHOUT_SCHEMA
 from tests.broker.protocol.random_bodies import bodies
 
 ROUTES = {"apis": Routes.of_package(apis), "controller_apis": Routes.of_package(controller_apis)}
 # Produce and Fetch have codecs of their own: tests/broker/protocol/test_produce_fetch_refusals.py
-ALL = [
-    (package, key)
-    for package, routes in ROUTES.items()
-    for key, *_ in routes.ranges
-    if key > 1 and key not in WITHOUT_SCHEMA
-]
+ALL = [(package, key) for package, routes in ROUTES.items() for key, *_ in routes.ranges if key > 1]
 
 
 class Caught(Request):

@@ -155,7 +155,7 @@ def test_describe_transactions(client: WireClient, topic: str, tx: str) -> None:
     assert describe(client, "nobody").error_code == E.TRANSACTIONAL_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 def test_list_transactions(client: WireClient, topic: str, tx: str, version: int) -> None:
     producer = Producer(client, tx)
     Producer(client, f"{tx}-empty")
@@ -174,6 +174,26 @@ def test_list_transactions(client: WireClient, topic: str, tx: str, version: int
     assert client.call(66, version, {"state_filters": ["Nonsense"]}).unknown_state_filters == ("Nonsense",)
     if version >= 1:
         assert tx not in listed(duration_filter=1_000_000)
+
+
+def test_transactions_are_listed_by_a_pattern_of_the_whole_id(client: WireClient, tx: str) -> None:
+    for name in (tx, f"{tx}-second"):
+        Producer(client, name)
+
+    def listed(pattern: str | None) -> set[str]:
+        answer = client.call(66, 2, {"transactional_id_pattern": pattern})
+        assert answer.error_code == E.NONE
+        return {each.transactional_id for each in answer.transaction_states}
+
+    assert {tx, f"{tx}-second"} <= listed(None)
+    assert {tx, f"{tx}-second"} <= listed("")
+    assert listed(f"{tx}-s.*") == {f"{tx}-second"}
+    assert listed(tx) == {tx}
+    assert listed("second") == set()
+    assert listed("(a*)*b") == set()  # Python's `re` would not come back from a long id
+    for wrong in ("(", r"(a)\1", "(?=a)"):
+        answer = client.call(66, 2, {"transactional_id_pattern": wrong})
+        assert (answer.error_code, answer.transaction_states) == (E.INVALID_REGULAR_EXPRESSION, ())
 
 
 def test_transactions_go_on_after_a_restart(tmp_path, tx: str) -> None:

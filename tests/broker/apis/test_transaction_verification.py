@@ -15,7 +15,7 @@ def check(*, is_leader: bool, error: ErrorCode) -> None:
     """Check a batch on a broker that coordinates no transaction, or says `error` of this one."""
     transactions = SimpleNamespace(verify_now=lambda *asked: error)
     config = SimpleNamespace(transaction_partition_verification_enable=True)
-    log = SimpleNamespace(ongoing_transaction=lambda producer_id: None)
+    log = SimpleNamespace(ongoing_transaction=lambda *producer: None, check_producer_epoch=lambda *producer: None)
     partition: Any = SimpleNamespace(is_leader=is_leader, topic="t", index=0, log=log)
     node: Any = SimpleNamespace(config=config, transactions=transactions)
     check_transactional(node, "id", partition, memoryview(bytes(80)), 9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ class Producer:
         self.client = client
         self.transactional_id = transactional_id
         answer = self.init(timeout_ms)
-        assert answer.error_code == E.NONE
+        assert answer.error_code == E.NONE, answer
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         self.sequences: dict[tuple[str, int], int] = {}
 
@@ -80,8 +81,24 @@ class Producer:
         return int(error)
 
     def end(self, committed: bool, version: int = 3) -> int:
+        """End the transaction. From version 5 on the answer has the identity for the next one."""
         body = {"transactional_id": self.transactional_id, **self.identity, "committed": committed}
-        return int(again(lambda: self.client.call(26, version, body)).error_code)
+        answer = again(lambda: self.client.call(26, version, body))
+        if version >= 5 and answer.error_code == E.NONE:
+            self.producer_id, self.epoch, self.sequences = answer.producer_id, answer.producer_epoch, {}
+        return int(answer.error_code)
+
+    def commit_offset(self, group: str, topic: str | uuid.UUID, offset: int, version: int = 5) -> int:
+        """Commit an offset of partition 0 in the transaction; from version 6 on `topic` is the topic's id."""
+        named = {"topic_id": topic} if version >= 6 else {"name": topic}
+        partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        body = {
+            "transactional_id": self.transactional_id,
+            "group_id": group,
+            **self.identity,
+            "topics": [{**named, "partitions": [partition]}],
+        }
+        return int(self.client.call(28, version, body).topics[0].partitions[0].error_code)
 
 
 def again(call: Callable[[], Any]) -> Any:

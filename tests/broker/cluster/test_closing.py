@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import threading
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from streamactors.broker.cluster.several import SeveralBrokers
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.launch.child_process import ChildBroker
+from streamactors.broker.launch.embedded import EmbeddedBroker
 from tests.actors.eventually import eventually
 
 
@@ -91,8 +93,8 @@ def test_certificates_go_with_the_cluster() -> None:
 def test_certificates_of_a_cluster_that_was_never_closed_go_too() -> None:
     # the broker's key stayed on disk
     failing = Cluster(tls=True, config={"num.partitions": "x"})
-    assert failing._doors is not None
-    authority = failing._doors.authority
+    assert failing._credentials is not None
+    authority = failing._credentials.authority
     assert authority is not None
     with pytest.raises(InvalidSetting, match=r"num\.partitions"):
         failing.start()
@@ -110,3 +112,72 @@ def test_a_fork_leaves_the_certificates_of_its_parent() -> None:
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         assert authority.exists()
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept folder", "temporary folder"])
+def test_an_interrupted_close_ends_every_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool) -> None:
+    # A limit of time interrupted the close of a cluster. The nodes that it had not reached ran on, and logged during the next tests.
+    cluster = Cluster(brokers=3, data=tmp_path if kept else None).start()
+    several = cast(SeveralBrokers, cluster._running)
+    children = [node.child for node in several.nodes.values()]
+
+    def interrupted(*of_a_node: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(NodeProcess, "stop", interrupted)
+    monkeypatch.setattr(NodeProcess, "kill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.close()
+    eventually(lambda: [each.exit_code for each in children] == [-9, -9, -9])
+
+
+def test_an_interrupted_wait_for_a_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(process=True).start()
+    folder, child = cluster.data_folder, cast(ChildBroker, cluster._running)
+    wait = child._process.wait
+
+    def interrupted(timeout: float | None = None) -> int:
+        if timeout is not None:
+            raise KeyboardInterrupt
+        return wait()
+
+    monkeypatch.setattr(child._process, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cluster.close()
+    assert child.exit_code is not None
+    assert not folder.exists()
+
+
+def test_an_interrupted_wait_for_the_start_of_a_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[ChildBroker] = []
+
+    def interrupted(child: ChildBroker, *of_the_answer: Any) -> None:
+        started.append(child)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ChildBroker, "await_ready", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Cluster(process=True).start()
+    assert [each.exit_code for each in started] == [-9]
+
+
+def test_an_interrupted_close_stops_the_other_parts_of_a_broker_in_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = set(threading.enumerate())
+    cluster = Cluster().start()
+    folder, address = cluster.data_folder, cluster.bootstrap_servers
+    broker = cast(EmbeddedBroker, cluster._running)._broker
+    last = broker._undo[-1]
+
+    def interrupted() -> None:
+        last()
+        raise KeyboardInterrupt
+
+    broker._undo[-1] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        cluster.close()
+    assert not folder.exists()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(tuple(address.split(":")), timeout=1)
+    eventually(lambda: set(threading.enumerate()) <= before)

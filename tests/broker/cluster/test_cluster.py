@@ -69,6 +69,7 @@ def test_a_cluster_serves_clients_and_is_gone_after_the_block(process: bool) -> 
         socket.create_connection((host, int(port)), 5).close()
 
 
+@pytest.mark.slow
 @own_process
 @EITHER
 def test_ten_clusters_leave_no_thread_socket_process_or_file_behind(process: bool) -> None:
@@ -127,6 +128,13 @@ def test_producer_ids_are_never_given_twice_not_even_after_a_crash(tmp_path: Pat
         os.kill(cluster.pid, signal.SIGKILL)
         cluster.close()
     assert len(seen) == 6
+
+
+def test_a_cluster_without_listen_listens_at_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "default_listen", "localhost:0")
+    with Cluster() as by_default, Cluster(listen="127.0.0.1:0") as elsewhere:
+        assert by_default.bootstrap_servers.startswith("localhost:")
+        assert elsewhere.bootstrap_servers.startswith("127.0.0.1:")
 
 
 def test_a_cluster_is_an_async_context_manager_too() -> None:

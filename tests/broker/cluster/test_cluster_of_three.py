@@ -112,7 +112,9 @@ class Load:
 
 
 def led_by(cluster: Cluster, topic: str, node: int) -> None:
-    """Create a topic with one partition whose first leader is a node."""
+    """Create a topic with one partition that a node leads.
+
+    A node that was cut off until now may be fenced at this moment, so another one may lead first."""
     others = sorted(ALL - {node})
     body = {
         "name": topic,
@@ -125,6 +127,15 @@ def led_by(cluster: Cluster, topic: str, node: int) -> None:
     assert answer.topics[0].error_code == 0, answer
     cluster._several().await_topic(topic)
     cluster.await_isr(topic, 0, ALL)
+    preferred = {"election_type": 0, "topic_partitions": [{"topic": topic, "partitions": [0]}], "timeout_ms": 5_000}
+
+    def leads() -> bool:
+        if cluster.leader(topic) == node:
+            return True
+        call(cluster.bootstrap_servers, (43, 2), preferred)
+        return False
+
+    wait_until(leads, f"node {node} leads {topic}")
 
 
 def test_a_topic_has_as_many_replicas_as_it_is_asked_for(three: Cluster) -> None:

@@ -13,7 +13,7 @@ from streamactors.broker import Cluster
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.records.builder import build_batch
 from streamactors.broker.records.record import NewRecord
-from streamactors.broker.wire_connection import Door, WireConnection
+from streamactors.broker.wire_connection import ListenerCredentials, WireConnection
 from streamactors.broker.wire_request import call
 from tests.broker.cluster.test_cluster_of_three import led_by
 from tests.broker.live_broker import fetch_body, produce_body
@@ -137,6 +137,7 @@ def test_a_coordinator_that_is_cut_off_names_no_committed_offsets(three: Cluster
     consumer.close()
 
 
+@pytest.mark.slow
 def test_without_the_controller_a_leader_goes_on_while_its_replicas_in_sync_fetch() -> None:
     with Cluster(brokers=3, controllers=1, config={"min.insync.replicas": 1}) as cluster:
         asked = [{"partition_index": 0, "broker_ids": [2, 3]}]
@@ -168,7 +169,7 @@ def test_a_fetch_session_hears_that_the_leader_has_no_lease(three: Cluster) -> N
     # Its requests name no partition again, and an idle partition is not looked at for each of them.
     led_by(three, "idle", 1)
     host, _, port = address(three, 1).rpartition(":")
-    with WireConnection(host, int(port), Door(), 10) as connection:
+    with WireConnection(host, int(port), ListenerCredentials(), 10) as connection:
         opened = connection.ask((1, 7), {**fetch_body(0, "idle"), "session_id": 0, "session_epoch": 0})
         three.partition({1}, {2, 3})
         epoch, codes = 0, []

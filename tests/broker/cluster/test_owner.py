@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker import Acl, Cluster
-from streamactors.broker.cluster.doors import AUTHORISER, OWNER, Doors
+from streamactors.broker.cluster.cluster_credentials import AUTHORISER, OWNER, ClusterCredentials
 from streamactors.broker.errors import BrokerStartError
 
 BOSS = {"super.users": "User:boss"}
@@ -33,13 +33,13 @@ def test_the_cluster_creates_topics_beside_the_given_super_users(
 
 @pytest.mark.parametrize("given", ["User:boss", "User:boss;", " User:boss ", "User:a,CN=b;User:c"])
 def test_the_given_super_users_stay_super_users(given: str) -> None:
-    doors = Doors({"boss": "b"}, False, [])
+    doors = ClusterCredentials({"boss": "b"}, False, [])
     merged = doors.with_given(doors.settings(), {"super.users": given})
     assert merged["super.users"] == f"{given.strip().rstrip(';')};User:{OWNER}"
 
 
 def test_several_brokers_keep_their_way_to_each_other() -> None:
-    doors = Doors({"boss": "b"}, False, [])
+    doors = ClusterCredentials({"boss": "b"}, False, [])
     merged = doors.with_given(doors.between_nodes(), {**BOSS, "sasl.enabled.mechanisms": "SCRAM-SHA-256"})
     assert merged["super.users"] == f"User:boss;User:{OWNER}"
     assert merged["sasl.enabled.mechanisms"] == "SCRAM-SHA-256,PLAIN"

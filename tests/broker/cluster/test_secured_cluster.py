@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 
 from streamactors.broker import Acl, Cluster
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.security.client_login import Door
+from streamactors.broker.security.client_login import ListenerCredentials
 from streamactors.broker.wire_request import call
 from tests.broker.scram_login import log_in, log_in_by_token
 from tests.broker.wire import WireClient, wait_until
@@ -61,6 +61,7 @@ def next_vote(cluster: Cluster, leader: int) -> dict[str, Any]:
     return {"cluster_id": cluster.cluster_id, "voter_id": leader, "topics": topics}
 
 
+@pytest.mark.slow
 def test_acknowledged_records_survive_a_node_and_transactions_cross_the_nodes(three: Cluster) -> None:
     acked: list[tuple[str, bytes]] = []
     producer = Producer({**three.client_properties("ann"), "transactional.id": "t-1", "retry.backoff.max.ms": 100})
@@ -89,11 +90,11 @@ def test_a_stranger_cannot_vote_in_the_quorum_nor_can_a_user_who_is_no_node(thre
         call(address, VOTE, next_vote(three, leader))  # without TLS
     authority = three.client_properties("ann")["ssl.ca.location"]
     with pytest.raises((OSError, BrokerError)):
-        call(address, VOTE, next_vote(three, leader), Door(authority))  # without a login
-    answer = call(address, VOTE, next_vote(three, leader), Door(authority, "PLAIN", "ann", "a b"))
+        call(address, VOTE, next_vote(three, leader), ListenerCredentials(authority))  # without a login
+    answer = call(address, VOTE, next_vote(three, leader), ListenerCredentials(authority, "PLAIN", "ann", "a b"))
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(BrokerError, match="Invalid username or password"):
-        call(address, VOTE, next_vote(three, leader), Door(authority, "PLAIN", "ann", "wrong"))
+        call(address, VOTE, next_vote(three, leader), ListenerCredentials(authority, "PLAIN", "ann", "wrong"))
     assert three.controller() == leader
 
 
@@ -114,7 +115,7 @@ def test_users_and_rights_that_one_node_is_told_hold_at_every_node(three: Cluste
     (created,) = boss.create_acls([right]).values()
     created.result(WITHIN_S)
     authority = three.client_properties("boss")["ssl.ca.location"]
-    door = Door(authority, "SCRAM-SHA-512", "new", "fresh")
+    door = ListenerCredentials(authority, "SCRAM-SHA-512", "new", "fresh")
 
     def described(node: int) -> int:
         """Return the error of the topic's metadata at one node; -1 if it does not know the user yet."""
@@ -132,7 +133,7 @@ def test_users_and_rights_that_one_node_is_told_hold_at_every_node(three: Cluste
 def test_every_node_refuses_what_no_entry_allows(three: Cluster, node: int) -> None:
     authority = three.client_properties("ann")["ssl.ca.location"]
     address = three._several().node(node).address
-    door = Door(authority, "SCRAM-SHA-256", "ann", "a b")
+    door = ListenerCredentials(authority, "SCRAM-SHA-256", "ann", "a b")
     topic = {"name": "mine", "num_partitions": 1, "replication_factor": 3, "configs": [], "assignments": []}
     created = call(address, (19, 7), {"topics": [topic], "timeout_ms": 30_000, "validate_only": False}, door)
     assert (
@@ -151,7 +152,7 @@ def test_a_reader_cannot_pass_for_a_follower(three: Cluster) -> None:
     body = {"max_bytes": 1 << 20, "topics": [{"topic": "t", "partitions": [asked]}]}
 
     def error(replica_id: int) -> int:
-        door = Door(authority, "PLAIN", "ann", "a b")
+        door = ListenerCredentials(authority, "PLAIN", "ann", "a b")
         answer = call(three._several().node(leader).address, (1, 12), {**body, "replica_id": replica_id}, door)
         return int(answer.responses[0].partitions[0].error_code)
 

@@ -147,6 +147,7 @@ def test_the_first_node_may_die_and_links_may_be_cut(three: Cluster) -> None:
     three.await_isr("orders", 0, {2, 3}, timeout=20)
 
 
+@pytest.mark.slow
 def test_a_folder_keeps_the_number_of_controllers_with_which_it_began(tmp_path: Path) -> None:
     # with three controllers the two that have no copy of the metadata could elect one of them
     with Cluster(brokers=3, controllers=1, data=tmp_path) as cluster:
@@ -205,6 +206,7 @@ def test_a_start_fails_with_the_error_of_the_node_that_cannot_start(tmp_path: Pa
             each.unlock()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("controllers", [3, 1])
 def test_a_node_of_a_cluster_does_not_start_alone(tmp_path: Path, controllers: int) -> None:
     # `streamactors broker --data cluster/1` elected itself, in a later epoch than that of the other two. When the cluster was started again, the others

@@ -13,12 +13,12 @@ import confluent_kafka
 import confluent_kafka.admin
 import pytest
 
-from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.cluster.cluster_credentials import make_certificates
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.broker.cluster.view import View
 from streamactors.broker.errors import BrokerError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
-from streamactors.broker.security.client_login import Door
+from streamactors.broker.security.client_login import ListenerCredentials
 from tests.broker.wire import wait_until
 
 
@@ -128,7 +128,7 @@ log.dirs={tmp_path / str(node)}
         producer.produce("t", b"on three nodes", on_delivery=lambda error, _: error and failed.append(error))
         assert producer.flush(60) == 0
         assert failed == []
-        view = View(lambda: [f"{hosts[0]}:{port}"], Door(authority, certificate=certificate))
+        view = View(lambda: [f"{hosts[0]}:{port}"], ListenerCredentials(authority, certificate=certificate))
         assert view.partition("t", 0).isr == view.partition("t", 0).replicas
         with pytest.raises(BrokerError):  # the same without a certificate
-            View(lambda: [f"{hosts[0]}:{port}"], Door(authority)).partition("t", 0)
+            View(lambda: [f"{hosts[0]}:{port}"], ListenerCredentials(authority)).partition("t", 0)

@@ -9,6 +9,7 @@ import pytest
 
 import streamactors.broker
 from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.group_settings import GroupConfigSettings
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.config.topic_settings import BROKER_SYNONYMS
 from streamactors.broker.config.unsupported import WITHOUT_EFFECT, why_refused
@@ -34,13 +35,19 @@ def test_every_setting_has_a_documentation_string() -> None:
 
 def test_every_setting_is_honoured_by_someone() -> None:
     broker = Path(streamactors.broker.__file__).parent
-    files = [file for file in broker.rglob("*.py") if not file.name.endswith("_settings.py")]
+    declares = {
+        file for file in broker.rglob("*_settings.py") if file.name != "group_settings.py"
+    }  # which reads the broker's limits
+    files = [file for file in broker.rglob("*.py") if file not in declares]
     code = "".join(file.read_text() for file in files)
     # the settings that a listener may have of its own are read by their text
     read = set(re.findall(r"\w+", code)) | {
         name.replace(".", "_") for name in re.findall(r'"((?:ssl|sasl|plain|connections)\.[a-z.]+)"', code)
     }
     read |= {"ssl_keystore_type", "ssl_truststore_type"}  # their names are put together
+    # those of groups, too: the broker's default, and its limits
+    of_groups = [name.replace(".", "_").partition("_") for name in GroupConfigSettings.declared()]
+    read |= {f"group_{kind}_{bound}{rest}" for kind, _, rest in of_groups for bound in ("", "min_", "max_")}
     fallbacks = {synonym.name for synonyms in BROKER_SYNONYMS.values() for synonym in synonyms}
     bound = {name for name, setting in BrokerConfig.declared().items() if setting.check.limits.startswith("only ")}
     unread = {name for name in BrokerConfig.declared() if name.replace(".", "_") not in read}

@@ -68,10 +68,10 @@ def test_the_controllers_listener_is_not_opened() -> None:
         ({"listeners": "9092"}, "listeners=9092: an address is host:port"),
         ({"listeners": "localhost:99999"}, "an address is host:port, with a port from 0 to 65535"),
         ({"listeners": f"localhost:{'9' * 5_000}"}, "an address is host:port, with a port from 0 to 65535"),
-        ({"listeners": "a..b:9092"}, "listeners=a..b:9092: a..b is no host name"),
+        ({"listeners": "a..b:9092"}, "listeners=a..b:9092: a..b is not a host name"),
         (
             {"advertised.listeners": f"{'x' * 64}:9092"},
-            "is no host name; each part between two dots has 1 to 63 characters",
+            "is not a host name; each part between two dots has 1 to 63 characters",
         ),
         (
             {"listeners": "*:9092"},

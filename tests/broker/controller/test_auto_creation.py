@@ -33,7 +33,7 @@ class Rig:
         node: Any = SimpleNamespace(
             clock=SimpleNamespace(now_ms=self.look),
             metadata=SimpleNamespace(image=image),
-            controller=SimpleNamespace(submit=lambda command, reply: self.asked.append((command, reply))),
+            active_controller=SimpleNamespace(submit=lambda command, reply: self.asked.append((command, reply))),
         )
         self.creation = AutoCreation(node)
         self.found: list[dict[str, TopicCreated]] = []

@@ -83,7 +83,7 @@ def test_requests_sent_at_once_are_carried_out_in_their_order(tmp_path: Path) ->
 
 
 @pytest.mark.expects_log(
-    "the metadata log cannot be written", "the partition is offline for writes", "was not closed in order"
+    "the metadata log cannot be written", "the partition is offline for writes", "was not closed cleanly"
 )
 @pytest.mark.parametrize("doing", ["write", "sync"])
 def test_a_failing_disk_refuses_changes_and_serves_on_until_a_restart(tmp_path: Path, doing: str) -> None:

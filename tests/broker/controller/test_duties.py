@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat
-from streamactors.broker.controller.command import Plan
+from streamactors.broker.controller.command import PlannedChange
 from streamactors.broker.controller.duties import Duties
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import BrokerRegistrationChange
@@ -43,7 +43,7 @@ class Rig:
     def facts(self) -> Any:
         return SimpleNamespace(image=self.image, config=SimpleNamespace(unclean_leader_election_enable=False))
 
-    def write(self, made: Plan, _reply: object, _command: object = None) -> None:
+    def write(self, made: PlannedChange, _reply: object, _command: object = None) -> None:
         if isinstance(made.answer, Beat):
             self.answers.append(made.answer.error)
         self.now_ms += self.write_ms

@@ -5,17 +5,16 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.broker.controller.cluster_command import AlterPartition, IsrProposal
 from streamactors.broker.controller.command import AlterConfigs, ConfigChange, ResourceChange
 from streamactors.broker.controller.rules.election_rules import with_broker, without_broker
 from streamactors.broker.controller.rules.feature_rules import (
     SAFE_DOWNGRADE,
     FeatureUpdate,
     UpdateFeatures,
-    first_features,
     update_features,
 )
 from streamactors.broker.controller.rules.plan import plan
+from streamactors.broker.controller.rules.release_levels import first_features
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -25,6 +24,7 @@ from streamactors.broker.metadata.metadata_record import (
     FeatureLevel,
     PartitionRecord,
 )
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrProposal
 from tests.broker.controller.clusters import TOPIC, TOPIC_ID, after, cluster, facts, only, partition
 
 ELR = "eligible.leader.replicas.version"

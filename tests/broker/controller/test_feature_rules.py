@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 
 from streamactors.broker.controller.command import Outcome
+from streamactors.broker.controller.rules.elr_rules import ELR_VERSION
 from streamactors.broker.controller.rules.feature_rules import (
     SAFE_DOWNGRADE,
+    SUPPORTED,
     UNSAFE_DOWNGRADE,
     UPGRADE,
     FeatureUpdate,
     UpdateFeatures,
     update_features,
 )
+from streamactors.broker.controller.rules.release_levels import default_levels
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import (
@@ -29,7 +32,7 @@ from tests.broker.controller.clusters import after, cluster, facts
 NAME = "metadata.version"
 
 
-def image(level: int = 19, supported: int = 27) -> MetadataImage:
+def image(level: int = 19, supported: int = 33) -> MetadataImage:
     broker = BrokerRegistration(
         2, uuid.UUID(int=2), 12, features=(Feature(NAME, 7, supported), Feature("kraft.version", 0, 1))
     )
@@ -37,16 +40,33 @@ def image(level: int = 19, supported: int = 27) -> MetadataImage:
 
 
 def test_every_node_must_support_a_level() -> None:
-    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 27),)))
-    assert made.records == [FeatureLevel(NAME, 27)]
+    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 33),)))
+    assert made.records == [FeatureLevel(NAME, 33)]
     assert made.answer.code == ErrorCode.NONE
-    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 27),), validate_only=True))
+    made = update_features(facts(image()), UpdateFeatures((FeatureUpdate(NAME, 33),), validate_only=True))
     assert (made.records, made.answer.code) == ([], ErrorCode.NONE)
-    made = update_features(facts(image(supported=20)), UpdateFeatures((FeatureUpdate(NAME, 27),)))
+    made = update_features(facts(image(supported=20)), UpdateFeatures((FeatureUpdate(NAME, 33),)))
     assert made.records == []
     assert made.answer.message.endswith(
-        "Invalid update version 27 for feature metadata.version. Broker 2 only supports versions 7-20"
+        "Invalid update version 33 for feature metadata.version. Broker 2 only supports versions 7-20"
     )
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_all_features_of_a_release_are_raised_by_one_command_in_any_order(turn: int) -> None:
+    # eligible.leader.replicas.version needs metadata.version 23, and Apache Kafka's tool asks for both at once
+    broker = BrokerRegistration(2, uuid.UUID(int=2), 12, features=SUPPORTED)
+    old = after(cluster(), [FeatureLevel(NAME, 19), broker])
+    wanted = default_levels()
+    updates = tuple(FeatureUpdate(*each) for each in wanted.items())[::turn]
+    made = update_features(facts(old), UpdateFeatures(updates))
+    assert made.answer == Outcome()
+    assert after(old, made.records).features == {
+        name: level for name, level in wanted.items() if name != "kraft.version"
+    }
+    back = UpdateFeatures((FeatureUpdate(NAME, 22, SAFE_DOWNGRADE),))
+    refused = update_features(facts(after(old, [FeatureLevel(NAME, 29), FeatureLevel(ELR_VERSION, 1)])), back)
+    assert refused.answer.code == ErrorCode.INVALID_UPDATE_VERSION
 
 
 def test_the_quorum_says_whether_its_log_can_name_the_voters() -> None:
@@ -65,17 +85,17 @@ def test_the_quorum_says_whether_its_log_can_name_the_voters() -> None:
 
 def test_controllers_count_too() -> None:
     old = ControllerRegistration(9, uuid.UUID(int=9), features=(Feature(NAME, 7, 21),))
-    made = update_features(facts(after(image(), [old])), UpdateFeatures((FeatureUpdate(NAME, 27),)))
+    made = update_features(facts(after(image(), [old])), UpdateFeatures((FeatureUpdate(NAME, 33),)))
     assert "Controller 9 only supports versions 7-21" in made.answer.message
 
 
 @pytest.mark.parametrize(
     ("level", "update", "text"),
     [
-        (19, FeatureUpdate(NAME, 28), "Local controller 1 only supports versions 7-27"),
+        (19, FeatureUpdate(NAME, 34), "Local controller 1 only supports versions 7-33"),
         (19, FeatureUpdate("foo", 1), "Local controller 1 does not support this feature."),
         (19, FeatureUpdate("foo", 0), "Feature foo not found."),
-        (19, FeatureUpdate("group.version", 1), "Local controller 1 only supports versions 0"),
+        (19, FeatureUpdate("group.version", 2), "Local controller 1 only supports versions 0-1"),
         (19, FeatureUpdate(NAME, -1), "A feature version cannot be less than 0."),
         (19, FeatureUpdate(NAME, 18), "without setting the upgrade type to either safe or unsafe downgrade."),
         (19, FeatureUpdate(NAME, 20, SAFE_DOWNGRADE), "Can't downgrade to a newer version."),
@@ -91,7 +111,8 @@ def test_other_changes_are_refused_in_kafkas_words(level: int, update: FeatureUp
 
 
 @pytest.mark.parametrize(
-    ("now", "lowest"), [(27, 23), (22, 17), (16, 15), (14, 14), (13, 13), (12, 11), (10, 8), (7, 7)]
+    ("now", "lowest"),
+    [(33, 33), (32, 32), (31, 30), (29, 23), (22, 17), (16, 15), (14, 14), (13, 13), (12, 11), (10, 8), (7, 7)],
 )
 def test_a_level_goes_down_to_the_last_one_that_changed_records(now: int, lowest: int) -> None:
     # 27 to 25 was refused. These are the levels of Apache Kafka 4.4 that change records; those between them do not.

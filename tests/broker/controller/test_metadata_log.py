@@ -224,7 +224,7 @@ def test_records_that_contradict_each_other_stop_the_broker_with_one_line(tmp_pa
     logs.close()
 
 
-@pytest.mark.expects_log("was not closed in order", "cannot close the log", "Input/output error")
+@pytest.mark.expects_log("was not closed cleanly", "cannot close the log", "Input/output error")
 def test_a_disk_that_cannot_be_read_is_no_damage_of_the_log(tmp_path: Path) -> None:
     disk = FailingDisk()
     logs = manager(tmp_path, disk)
@@ -236,7 +236,7 @@ def test_a_disk_that_cannot_be_read_is_no_damage_of_the_log(tmp_path: Path) -> N
     logs.close()
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 @pytest.mark.parametrize("doing", ["write", "sync"])
 def test_an_append_that_the_disk_refuses_is_an_error(tmp_path: Path, doing: str) -> None:
     disk = ForgetfulDisk(tmp_path)

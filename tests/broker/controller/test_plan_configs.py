@@ -24,6 +24,7 @@ from streamactors.broker.metadata.metadata_record import (
     TOPIC_RESOURCE,
     BrokerRegistration,
     ConfigRecord,
+    FeatureLevel,
     PartitionRecord,
     TopicRecord,
 )
@@ -110,7 +111,7 @@ def test_a_topic_setting_answers_as_kafka_does(
         (TOPIC_RESOURCE, "", "retention.ms", 42, "Default topic resources are not allowed."),
         (BROKER_RESOURCE, "1", "log.retention.ms", 0, None),
         (BROKER_RESOURCE, "", "log.retention.ms", 0, None),
-        (BROKER_RESOURCE, "1", "num.partitions", 42, "Cannot update these configs dynamically: Set(num.partitions)"),
+        (BROKER_RESOURCE, "1", "num.partitions", 42, "Cannot update these configs dynamically: [num.partitions]"),
         (BROKER_RESOURCE, "2", "log.retention.ms", 102, "No node with id 2 found."),
         (BROKER_RESOURCE, "x", "log.retention.ms", 42, "Node id must be an integer, but it is: x"),
         (3, "x", "a", 42, "Unknown resource type 3"),
@@ -161,11 +162,25 @@ def test_validate_only_writes_nothing() -> None:
     assert (plan.records, plan.answer) == ([], [Outcome()])
 
 
-@pytest.mark.parametrize("name", ["1", ""])
 @pytest.mark.parametrize("value", ["*", "/data/1", ""])
-def test_cordoned_folders_are_refused_because_they_would_get_partitions_all_the_same(name: str, value: str) -> None:
+def test_below_level_30_cordoned_folders_are_refused(value: str) -> None:
     # "Completed updating config for broker 1.", and new partitions went to the folder as before.
-    outcome, after = change(facts(), ("cordoned.log.dirs", SET, value), kind=BROKER_RESOURCE, name=name)
+    outcome, after = change(facts(), ("cordoned.log.dirs", SET, value), kind=BROKER_RESOURCE, name="1")
     assert outcome.code == ErrorCode.INVALID_CONFIG
     assert "requires metadata.version >= 4.3-IV0" in outcome.message
     assert after == {}
+
+
+def test_a_controller_that_is_asked_itself_takes_only_fewer_cordoned_folders() -> None:
+    # it does not know the folders of a broker; the sentence is Apache Kafka's
+    level = [FeatureLevel("metadata.version", 30), ConfigRecord(BROKER_RESOURCE, "1", "cordoned.log.dirs", "/a,/b")]
+    now = facts()._replace(image=apply_records(facts().image, level, 1).image)
+
+    def asked(value: str) -> Outcome:
+        resource = ResourceChange(BROKER_RESOURCE, "1", (ConfigChange("cordoned.log.dirs", value, SET),))
+        return alter_configs(now, AlterConfigs((resource,), asked_broker=None)).answer[0]
+
+    assert asked("/a") == Outcome()
+    assert asked("") == Outcome()
+    fewer = "When updating cordoned.log.dirs via controllers,  the new value must be a subset of the current configuration value."
+    assert asked("/a,/c") == Outcome(ErrorCode.INVALID_CONFIG, fewer)

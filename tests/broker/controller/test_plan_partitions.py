@@ -8,13 +8,12 @@ from dataclasses import replace
 import pytest
 
 from streamactors.broker.controller.cluster_command import (
-    AlterPartition,
     ElectLeaders,
-    IsrProposal,
     Move,
     Reassign,
     RegisterController,
     UnregisterBroker,
+    UnregisterController,
 )
 from streamactors.broker.controller.command import AllocateProducerIds, Outcome, ProducerIdBlock
 from streamactors.broker.controller.rules import plan_partitions
@@ -23,6 +22,7 @@ from streamactors.broker.controller.rules.plan_partitions import balance_leaders
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
 from streamactors.broker.metadata.metadata_record import ConfigRecord, ControllerRegistration, FeatureLevel
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrProposal
 from tests.broker.controller.clusters import TOPIC, TOPIC_ID, after, cluster, directory, facts, only, partition
 
 
@@ -202,6 +202,23 @@ def test_a_broker_that_is_gone_for_good_is_forgotten() -> None:
     assert 2 not in image.brokers
     assert (only(image).leader, only(image).isr) == (1, (1,))
     assert plan(facts(image), UnregisterBroker(2)).answer.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_controller_that_is_gone_for_good_is_forgotten_from_level_33_on() -> None:
+    # codes and sentences are answers of Apache Kafka 4.4.0
+    registered = ControllerRegistration(7, uuid.UUID(int=7))
+    image = after(cluster(), [FeatureLevel("metadata.version", 32), registered])
+    old = "The current MetadataVersion is too old to support controller unregistration."
+    assert plan(facts(image), UnregisterController(7)).answer == Outcome(ErrorCode.UNSUPPORTED_VERSION, old)
+    image = after(image, [FeatureLevel("metadata.version", 33)])
+    made = plan(facts(image), UnregisterController(7))
+    assert made.answer == Outcome()
+    image = after(image, made.records)
+    assert 7 not in image.controllers
+    gone = "Controller ID 7 is not currently registered."
+    assert plan(facts(image), UnregisterController(7)).answer == Outcome(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, gone)
+    itself = "Controller cannot unregister itself while it is active."
+    assert plan(facts(image), UnregisterController(1)).answer == Outcome(ErrorCode.INVALID_REQUEST, itself)
 
 
 def test_leaders_are_balanced_and_unclean_elections_made_where_topics_allow_them() -> None:

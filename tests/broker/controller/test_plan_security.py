@@ -12,6 +12,7 @@ from streamactors.broker.controller.command import (
     AlterScram,
     CreateAcls,
     DeleteAcls,
+    Outcome,
     ScramDeletion,
     ScramUpsert,
 )
@@ -19,7 +20,7 @@ from streamactors.broker.controller.rules.plan import plan
 from streamactors.broker.controller.rules.plan_security import ANY, SALT_SECRET, matches
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import MetadataImage
-from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, ConfigRecord
+from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, ConfigRecord, FeatureLevel
 from streamactors.broker.metadata.security_record import (
     AccessControlEntry,
     RemoveAccessControlEntry,
@@ -54,13 +55,28 @@ def test_an_entry_that_exists_is_added_once_and_an_invalid_one_never() -> None:
 
 @pytest.mark.parametrize("host", ["10.0.0.0/8", "fe80::/10", "999/99"])
 @pytest.mark.parametrize("permission", [2, ALLOW])
-def test_a_range_of_hosts_is_refused_and_not_kept_as_a_name_that_matches_nobody(host: str, permission: int) -> None:
+def test_a_range_of_hosts_needs_level_32_and_is_not_kept_as_a_name_that_matches_nobody(
+    host: str, permission: int
+) -> None:
     # A deny for 10.0.0.0/8 was "Completed", and denied nothing.
     other = entry(host="10.0.0.1")
-    made = plan(facts(cluster()), CreateAcls((entry(host=host, permission_type=permission), other)))
+    old = after(cluster(), [FeatureLevel("metadata.version", 31)])
+    made = plan(facts(old), CreateAcls((entry(host=host, permission_type=permission), other)))
     assert made.records == [other]
     assert [each.code for each in made.answer] == [ErrorCode.UNSUPPORTED_VERSION, ErrorCode.NONE]
-    assert "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher" in made.answer[0].message
+    assert made.answer[0].message == "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher."
+
+
+def test_a_range_of_hosts_is_kept_from_level_32_on_and_a_wrong_one_is_refused() -> None:
+    image = after(cluster(), [FeatureLevel("metadata.version", 32)])
+    good = entry(host="10.0.0.0/8")
+    made = plan(facts(image), CreateAcls((good, entry(host="10.0.0.0/33"), entry(host="999/99"))))
+    assert made.records == [good]
+    assert made.answer == [
+        Outcome(),
+        Outcome(ErrorCode.INVALID_REQUEST, "Invalid CIDR notation '10.0.0.0/33': Value [33] not in range [0,32]"),
+        Outcome(ErrorCode.INVALID_REQUEST, "Invalid CIDR notation '999/99': Could not parse [999/99]"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from streamactors.broker.controller.command import (
     MorePartitions,
     NewTopic,
     Outcome,
-    Plan,
+    PlannedChange,
     TopicCreated,
 )
 from streamactors.broker.controller.rules.placement import over_racks, place
@@ -53,7 +53,7 @@ def facts(*, brokers: int = 1, existing: tuple[str, ...] = (), **settings: str |
     return after(made, create_topics(made, CreateTopics(tuple(NewTopic(name, 2, 1) for name in existing))))
 
 
-def after(before: Facts, plan: Plan) -> Facts:
+def after(before: Facts, plan: PlannedChange) -> Facts:
     return before._replace(image=apply_records(before.image, plan.records, 99).image)
 
 
@@ -88,7 +88,7 @@ X250 = "x" * 250
         (NewTopic("t", 10_001), 44, "Excessively large number of partitions per request."),
         (NewTopic("t", 1, 0), 38, "Replication factor must be larger than 0, or -1 to use the default value."),
         (NewTopic("t", 1, -2), 38, "Replication factor must be larger than 0, or -1 to use the default value."),
-        (NewTopic("t", 1, 2), 38, "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because only 1 broker(s) are registered."),
+        (NewTopic("t", 1, 2), 38, "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned."),
         (NewTopic("t", 2, 1, ((0, (1,)),)), 42, "A manual partition assignment was specified, but replication factor was not set to -1."),
         (NewTopic("t", 1, -1, ((0, (1,)),)), 42, "A manual partition assignment was specified, but numPartitions was not set to -1."),
         (NewTopic("t", -1, -1, ((1, (1,)),)), 39, "partitions should be a consecutive 0-based integer sequence"),
@@ -296,7 +296,9 @@ def test_no_topic_is_created_while_every_broker_is_fenced() -> None:
         given = given._replace(image=apply_records(given.image, [fence], 100).image)
     outcome = create_topics(given, CreateTopics((NewTopic("t", 1, 1),))).answer["t"].outcome
     assert outcome.code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert outcome.message == "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+    assert outcome.message == (
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log directories cordoned."
+    )
 
 
 # --- limits, quotas and folders ---

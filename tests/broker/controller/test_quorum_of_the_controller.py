@@ -100,7 +100,6 @@ class Waiting:
         """The other voters have the records."""
         self.patch.undo()
         quorum = self.controller._quorum
-        assert quorum is not None
         for records in self.held:
             self.on_thread(lambda records=records: quorum.append(records))
 

@@ -10,14 +10,13 @@ import pytest
 
 from streamactors.broker.controller import cluster_command, command, metadata_feed
 from streamactors.broker.controller.cluster_command import (
-    AlterPartition,
     AssignReplicas,
     Beat,
     ElectLeaders,
+    FoldersCordoned,
     FoldersFailed,
     Heartbeat,
     Move,
-    PartitionsAltered,
     ProcessEnded,
     Reassign,
     RegisterBroker,
@@ -25,6 +24,7 @@ from streamactors.broker.controller.cluster_command import (
     Registered,
     ReplicasAssigned,
     UnregisterBroker,
+    UnregisterController,
 )
 from streamactors.broker.controller.command import (
     AclFilter,
@@ -62,6 +62,8 @@ from streamactors.broker.controller.metadata_feed import (
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import Answer
 from streamactors.broker.quorum.voter_requests import Changed
+from streamactors.broker.replication import isr_requests
+from streamactors.broker.replication.isr_requests import AlterPartition, PartitionsAltered
 
 NOT = Outcome(ErrorCode.NOT_CONTROLLER, "another node is the controller")
 CODE = ErrorCode.NOT_CONTROLLER
@@ -85,6 +87,7 @@ ANSWERS: list[tuple[command.Command, object]] = [
     (Heartbeat(1, 2, 3, False, False), Beat(CODE, False, True, False)),
     (AssignReplicas(1, 2, ((ID, ID, 0),)), ReplicasAssigned(CODE, ())),
     (FoldersFailed(1, (ID,)), NOT),
+    (FoldersCordoned(1, (ID,)), NOT),
     (ProcessEnded(1, 2), NOT),
     (AlterPartition(1, 2, (ANY,)), PartitionsAltered(CODE, ())),
     (ElectLeaders((("a", 0), ("b", 1))), [(("a", 0), NOT), (("b", 1), NOT)]),
@@ -92,6 +95,7 @@ ANSWERS: list[tuple[command.Command, object]] = [
     (Reassign((Move("a", 0, (1,)), Move("b", 0, None))), [NOT, NOT]),
     (RegisterController(ANY), NOT),
     (UnregisterBroker(1), NOT),
+    (UnregisterController(1), NOT),
     (AskQuorum(ANY), Answer(CODE, -1, None)),
     (DescribeQuorum(), QuorumView(CODE, NOBODY, -1, (), ())),
     (ChangeVoters(ANY), Changed(CODE, "another node is the controller")),
@@ -106,7 +110,7 @@ def test_a_refusal_has_its_outcome_for_everything_that_was_asked(asked: command.
 def test_every_command_is_here() -> None:
     commands = {
         kind.__name__
-        for module in (command, cluster_command, metadata_feed)
+        for module in (command, cluster_command, isr_requests, metadata_feed)
         for _, kind in inspect.getmembers(module, inspect.isclass)
         if kind.__module__ == module.__name__ and hasattr(kind, "refused") and kind is not command.Command
     }

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from streamactors.broker.controller.cluster_command import Beat, Heartbeat, ProcessEnded, RegisterBroker
-from streamactors.broker.controller.command import Plan
+from streamactors.broker.controller.command import PlannedChange
 from streamactors.broker.controller.sessions_state import Sessions
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.image import NO_LEADER, MetadataImage
-from streamactors.broker.metadata.metadata_record import Endpoint, Feature, FeatureLevel
+from streamactors.broker.metadata.metadata_record import BrokerRegistration, Endpoint, Feature, FeatureLevel
 from tests.broker.controller.clusters import after, cluster, directory, only, partition
 
 SESSION_MS = 1_000.0
@@ -39,7 +39,7 @@ class Controller:
     def end(self) -> int:
         return self.image.offset + 1
 
-    def done(self, made: Plan) -> object:
+    def done(self, made: PlannedChange) -> object:
         if made.records:
             self.image = after(self.image, made.records)
         return made.answer
@@ -60,10 +60,18 @@ class Controller:
         error, epoch = answer  # type: ignore[misc]
         return error, epoch
 
-    def beat(self, broker: int, *, fence: bool = False, leave: bool = False, offset: int | None = None) -> Beat:
+    def beat(
+        self,
+        broker: int,
+        *,
+        fence: bool = False,
+        leave: bool = False,
+        offset: int | None = None,
+        cordoned: tuple[uuid.UUID, ...] | None = None,
+    ) -> Beat:
         epoch = self.image.brokers[broker].broker_epoch
         at = self.image.offset if offset is None else offset
-        beat = Heartbeat(broker, epoch, at, fence, leave)
+        beat = Heartbeat(broker, epoch, at, fence, leave, cordoned=cordoned)
         answer = self.done(self.sessions.heartbeat(self.image, beat, self.end, self.now_ms, never))
         assert isinstance(answer, Beat)
         return answer
@@ -159,6 +167,26 @@ def test_a_registration_that_cannot_be_right_is_refused(changes: dict[str, objec
     controller = Controller(after(cluster(), [FeatureLevel("metadata.version", 19)]))
     assert controller.register(4, incarnation=400, **changes) == (error, -1)
     assert 4 not in controller.image.brokers
+
+
+def test_a_heartbeat_names_the_cordoned_folders_from_level_30_on() -> None:
+    controller = Controller(after(cluster(), [FeatureLevel("metadata.version", 29)]))
+    controller.register(4, 40, features=(Feature("metadata.version", 7, 33),))
+    folder = directory(4)
+
+    def beat(*folders: uuid.UUID) -> BrokerRegistration:
+        assert controller.beat(4, cordoned=folders).error is ErrorCode.NONE
+        return controller.image.brokers[4]
+
+    assert beat(folder).cordoned is None
+    controller.image = after(controller.image, [FeatureLevel("metadata.version", 30)])
+    assert beat(folder).is_cordoned
+    offset = controller.image.offset
+    assert beat(folder).cordoned == (folder,)
+    assert controller.image.offset == offset  # nothing is written twice
+    assert not beat().is_cordoned
+    assert controller.beat(4).error is ErrorCode.NONE
+    assert controller.image.brokers[4].cordoned == ()
 
 
 def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:

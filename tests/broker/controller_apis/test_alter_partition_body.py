@@ -6,9 +6,9 @@ import uuid
 from types import SimpleNamespace
 from typing import Any
 
-from streamactors.broker.controller.cluster_command import AlterPartition, IsrOutcome, IsrProposal, PartitionsAltered
 from streamactors.broker.controller_apis.api56_alter_partition import body_of, command_of
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrOutcome, IsrProposal, PartitionsAltered
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
 

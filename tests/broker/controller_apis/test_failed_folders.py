@@ -169,4 +169,4 @@ def test_a_broker_that_has_told_the_controller_goes_on(tmp_path: Path, disks: di
             disks[2].fail(second_folder(cluster, 2))
             produced(client)
         wait_until(lambda: cluster.partition("orders").leader == 3, "the controller knows it")
-        wait_until(lambda: not failures.untold, "the broker knows that the controller knows it")
+        wait_until(lambda: not failures.unreported, "the broker knows that the controller knows it")

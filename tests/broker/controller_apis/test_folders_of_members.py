@@ -100,7 +100,7 @@ def test_assignments_are_checked(cluster: TwoFoldersEach) -> None:
     epochs = {each: cluster.image.brokers[each].broker_epoch for each in (1, 2)}
     own = cluster.known("orders")[0][0]
     with cluster.controller_client() as client:
-        assert assign(client, 2, 7, own, topic_id, 0).error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert assign(client, 2, epochs[2] + 1_000, own, topic_id, 0).error_code == ErrorCode.STALE_BROKER_EPOCH
         assert code_of(assign(client, 2, epochs[2], own, uuid.UUID(int=9), 0)) == ErrorCode.UNKNOWN_TOPIC_ID
         assert code_of(assign(client, 2, epochs[2], own, topic_id, 1)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert code_of(assign(client, 1, epochs[1], own, topic_id, 0)) == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -14,7 +14,7 @@ from streamactors.broker.controller_apis.api01_fetch import handle, refuse
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import NOT_TOLD, Fetch, FetchAnswer
 from streamactors.broker.requests.api import LATER
-from tests.broker.controller_apis.asked import Asked
+from tests.broker.controller_apis.fake_request import FakeRequest
 
 DIRECTORY = uuid.UUID(int=9)
 FETCH = Fetch(4, 7, 10, 3)
@@ -25,7 +25,7 @@ def fetch(version: int, *, cluster: str | None = "c", topics: Any = None) -> Any
     partition = SimpleNamespace(
         current_leader_epoch=4, fetch_offset=10, last_fetched_epoch=3, high_watermark=8, replica_directory_id=DIRECTORY
     )
-    return Asked(
+    return FakeRequest(
         version,
         cluster_id=cluster,
         topics=[SimpleNamespace(topic_id=TOPIC_ID, partitions=[partition])] if topics is None else topics,

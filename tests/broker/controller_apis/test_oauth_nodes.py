@@ -121,6 +121,7 @@ def test_nodes_log_in_to_each_other_by_tokens(tmp_path: Path, provider: Provider
     assert sum(provider.asked.values()) <= 6, "each node keeps a token for brokers and one for controllers"
 
 
+@pytest.mark.slow
 def test_nodes_renew_their_tokens_and_log_in_again(tmp_path: Path, provider: Provider) -> None:
     provider.life_s = 1.5
     with ThreeBrokers(tmp_path, "SASL_PLAINTEXT", **settings(tmp_path, provider.url)) as brokers:

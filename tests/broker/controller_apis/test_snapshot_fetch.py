@@ -11,7 +11,7 @@ from streamactors.broker.controller_apis import api59_fetch_snapshot, api60_desc
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.quorum.raft.raft_messages import FetchSnapshot, SnapshotPiece
 from streamactors.broker.requests.api import LATER
-from tests.broker.controller_apis.asked import Asked
+from tests.broker.controller_apis.fake_request import FakeRequest
 
 LOG = "__cluster_metadata"
 WANTED = FetchSnapshot(4, 7, (3, 40), 4)
@@ -20,7 +20,7 @@ WANTED = FetchSnapshot(4, 7, (3, 40), 4)
 def fetch(version: int = 1, *, cluster: str | None = "c", max_bytes: int = 100, topics: Any = None) -> Any:
     """Return a FetchSnapshot."""
     partition = SimpleNamespace(current_leader_epoch=4, position=4, snapshot_id=SimpleNamespace(epoch=3, end_offset=40))
-    return Asked(
+    return FakeRequest(
         version,
         cluster_id=cluster,
         replica_id=7,

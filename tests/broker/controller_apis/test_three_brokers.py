@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from streamactors.broker.controller.command import Outcome
 from streamactors.broker.controller.metadata_log import TOPIC_ID
+from streamactors.broker.controller.rules.feature_rules import SUPPORTED
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import ChannelAnswer, ChannelBroken
+from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
+from streamactors.broker.membership.controller_wire import ForwardAnswer, Forwarded
+from streamactors.broker.network.connection import ServerConnection
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.records.builder import build_batch
@@ -20,6 +24,7 @@ from streamactors.broker.records.record import NewRecord
 from streamactors.broker.requests.forwarding import Forwarding, principal_data
 from tests.broker.controller_apis.three_brokers import ThreeBrokers
 from tests.broker.wire import WireClient, wait_until
+from tests.differential.quota_script import alter
 
 
 @pytest.fixture
@@ -67,7 +72,7 @@ def test_a_request_that_the_controller_answers_late_is_not_refused_when_the_hear
         client = three.brokers[2].client()
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
         client.send(19, 7, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False})
-        heartbeats = three.brokers[2].node.forwarding._life._controller  # type: ignore[union-attr]
+        heartbeats = three.brokers[2].node.forwarding._channels._heartbeats._channel  # type: ignore[attr-defined]
         wait_until(lambda: not heartbeats._let_in, "a heartbeat of broker 2 times out")
         go_on.set()
         assert client.receive()[1].topics[0].error_code == ErrorCode.NONE
@@ -77,8 +82,8 @@ def test_a_request_is_refused_for_each_topic_while_the_controller_cannot_be_reac
     broker = three.brokers[2]
 
     class Unreachable:
-        def ask(self, _api: object, _body: object, then: Callable[[ChannelAnswer], object]) -> None:
-            then(ChannelAnswer(error=ChannelBroken("nobody listens there")))
+        def submit(self, command: Forwarded, then: Callable[[ForwardAnswer], object]) -> None:
+            then(command.refused(Outcome(ErrorCode.NOT_CONTROLLER, "nobody listens there")))
 
     broker.node.forwarding = Forwarding(broker.node, Unreachable(), 0.0)  # type: ignore[arg-type]
     assert create(broker.client(), "t", [2]) == ErrorCode.NOT_CONTROLLER
@@ -116,7 +121,7 @@ def test_the_controllers_own_broker_leads_and_follows_like_the_others(three: Thr
     assert produce(three.brokers[1].client(), "led", b"one") == ErrorCode.NONE
     assert three.brokers[2].partition("led").log_end_offset == 1
     own = three.brokers[1].node
-    assert own.replication is not None
+    assert own.replication.others
 
 
 def test_replicas_move_with_their_data(three: ThreeBrokers) -> None:
@@ -152,22 +157,25 @@ def test_a_leader_comes_back_by_itself_after_some_time(tmp_path: Path) -> None:
         three.await_partition("t", lambda each: each.leader == 2, "broker 2 leads again")
 
 
-def test_the_level_of_a_feature_changes_through_any_broker(three: ThreeBrokers) -> None:
-    def update(name: str, level: int) -> Any:
-        features = [{"feature": name, "max_version_level": level, "upgrade_type": 1}]
-        body = {"timeout_ms": 30_000, "feature_updates": features, "validate_only": False}
-        return three.brokers[3].client().call(57, 1, body)
+def test_the_level_of_a_feature_changes_through_any_broker(tmp_path: Path) -> None:
+    format_folder(tmp_path / "1", 1, new_cluster_id(), {"metadata.version": 19})  # of a cluster from before
+    with ThreeBrokers(tmp_path) as three:
 
-    refused = update("foo", 1)
-    assert refused.error_code == refused.results[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert update("metadata.version", 27).error_code == ErrorCode.NONE
-    wait_until(
-        lambda: all(each.node.metadata.image.features["metadata.version"] == 27 for each in three.brokers.values()),
-        "every broker follows the level",
-    )
-    assert create(three.brokers[2].client(), "t", [3, 2, 1]) == 0
-    # A broker that does not have the topic yet answers so. The followers fetch in the version of the new level.
-    wait_until(lambda: produce(three.brokers[3].client(), "t", b"x") == 0, "a record is on every replica")
+        def update(name: str, level: int) -> Any:
+            features = [{"feature": name, "max_version_level": level, "upgrade_type": 1}]
+            body = {"timeout_ms": 30_000, "feature_updates": features, "validate_only": False}
+            return three.brokers[3].client().call(57, 1, body)
+
+        refused = update("foo", 1)
+        assert refused.error_code == refused.results[0].error_code == ErrorCode.INVALID_UPDATE_VERSION
+        assert update("metadata.version", 33).error_code == ErrorCode.NONE
+        wait_until(
+            lambda: all(each.node.metadata.image.features["metadata.version"] == 33 for each in three.brokers.values()),
+            "every broker follows the level",
+        )
+        assert create(three.brokers[2].client(), "t", [3, 2, 1]) == 0
+        # A broker that does not have the topic yet answers so. The followers fetch in the version of the new level.
+        wait_until(lambda: produce(three.brokers[3].client(), "t", b"x") == 0, "a record is on every replica")
 
 
 def test_a_controller_that_is_back_leads_the_same_cluster(tmp_path: Path) -> None:
@@ -254,7 +262,7 @@ def alter_broker(client: WireClient, broker: str) -> tuple[int, str | None]:
 def test_settings_of_a_broker_are_changed_through_it_and_through_the_controller(three: ThreeBrokers) -> None:
     assert alter_broker(three.brokers[2].client(), "2") == (ErrorCode.NONE, None)
     assert alter_broker(three.controller_client(), "3") == (ErrorCode.NONE, None)
-    assert {name for kind, name in three.image.configs if kind == 4} == {"2", "3"}
+    assert {name for kind, name in three.image.configs if kind == 4 and name} == {"2", "3"}
     not_its_own = "Unexpected broker id, expected 1, but received 3"
     assert alter_broker(three.brokers[1].client(), "3") == (ErrorCode.INVALID_REQUEST, not_its_own)
     not_its_own = "Unexpected broker id, expected 2, but received 3"  # a member does not forward it
@@ -337,7 +345,10 @@ def test_a_second_process_with_a_live_brokers_id_is_refused(three: ThreeBrokers)
         "cluster_id": three.brokers[1].node.cluster_id,
         "incarnation_id": uuid.uuid4(),
         "listeners": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": 1, "security_protocol": 0}],
-        "features": [{"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 27}],
+        "features": [
+            {"name": name, "min_supported_version": lowest, "max_supported_version": highest}
+            for name, lowest, highest in SUPPORTED
+        ],
         "rack": None,
         "log_dirs": [uuid.uuid4()],
         "previous_broker_epoch": -1,
@@ -348,3 +359,33 @@ def test_a_second_process_with_a_live_brokers_id_is_refused(three: ThreeBrokers)
 
 def _software() -> dict[str, str]:
     return {"client_software_name": "test", "client_software_version": "1"}
+
+
+def test_a_client_above_its_quota_is_throttled_by_the_broker_that_forwards_its_request(
+    three: ThreeBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller could not encode such an answer: the client got UNKNOWN_SERVER_ERROR."""
+    throttled: list[float] = []
+    throttle = ServerConnection.throttle
+    monkeypatch.setattr(ServerConnection, "throttle", lambda self, ms: (throttled.append(ms), throttle(self, ms)))
+
+    def create_as_busy(name: str, partitions: int) -> tuple[int, int]:
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [],
+        }
+        with WireClient("127.0.0.1", three.brokers[2].port, "busy") as client:
+            answer = client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000, "validate_only": False})
+        return answer.topics[0].error_code, answer.throttle_time_ms
+
+    with WireClient("127.0.0.1", three.brokers[2].port) as admin:
+        assert alter(admin, {"client-id": "busy"}, {"controller_mutation_rate": 1}) == [(0, None)]
+    wait_until(lambda: three.brokers[1].node.charging is not None, "the controller's broker knows the quota")
+    assert create_as_busy("many", 30) == (ErrorCode.NONE, 0)
+    code, throttle_ms = create_as_busy("one-more", 1)
+    assert code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert throttle_ms > 10_000
+    assert throttled == [throttle_ms]

@@ -1,4 +1,4 @@
-"""Before the first batch of a transaction, a leader asks the broker that coordinates the transaction (KIP-890).
+"""Before the first batch of a transaction, a leader asks the broker that coordinates the transaction, or has it add the partition (KIP-890).
 
 A leader that was not the coordinator asked nobody. A batch that came late, after the abort of its transaction, became part of the next
 transaction of its producer, and its records were committed although they had been written again meanwhile."""
@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode as E
-from streamactors.broker.network.outgoing.channel import Channel, ChannelAnswer, ChannelBroken
+from streamactors.broker.network.outgoing.channel import Channel
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer, ChannelBroken
 from streamactors.broker.transaction.remote_verification import ADD_PARTITIONS_TO_TXN
-from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, read, settled
+from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, describe, read, settled
 from tests.broker.controller_apis.three_brokers import ThreeBrokers
 from tests.broker.live_broker import batch
 from tests.broker.wire import WireClient, wait_until
@@ -147,6 +148,18 @@ def test_a_fenced_producer_is_refused(producer: Elsewhere) -> None:
     assert errors_of(producer.leader.call(0, 11, producer.body(b"old", 0, epoch=epoch))) == [E.INVALID_PRODUCER_EPOCH]
 
 
+def test_partitions_are_added_by_their_leader_one_transaction_after_the_other(producer: Elsewhere) -> None:
+    first = producer.epoch
+    for number in range(5):  # without a wait: the markers of the transaction before may be on their way
+        for partition in range(2):
+            assert producer.write(b"%d" % number, 0, version=12, partition=partition) == E.NONE
+        assert producer.end(number % 2 == 0, 5) == E.NONE
+    settled(producer.coordinator, producer.transactional_id)
+    assert producer.epoch == first + 5
+    for partition in range(2):
+        assert read(producer.leader, TOPIC, READ_COMMITTED, partition) == ["0", "2", "4"]
+
+
 class Held:
     """Answers to verifications wait until they are let go."""
 
@@ -178,6 +191,30 @@ def test_an_answer_that_is_older_than_the_marker_does_not_count(
     assert settled(producer.coordinator, producer.transactional_id) == "CompleteAbort"
     held.let_go(cluster)
     assert errors_of(producer.leader.receive()[1]) == [E.INVALID_TXN_STATE]
+
+
+def test_a_partition_that_was_added_to_a_transaction_that_ended_meanwhile_gets_no_batch(
+    cluster: ThreeBrokers, producer: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch)
+    while True:
+        producer.leader.send(0, 12, producer.body(b"late", 0))
+        wait_until(lambda: len(held.answers) == 1, "the coordinator has answered")
+        if describe(producer.coordinator, producer.transactional_id).transaction_state == "Ongoing":
+            break
+        held.let_go(
+            cluster
+        )  # an answer that clients retry: the coordinator could not be reached, on a machine that is busy
+        assert errors_of(producer.leader.receive()[1]) == [E.NOT_ENOUGH_REPLICAS]
+        held.answers.clear()
+    producer.init()  # fences, and aborts the transaction
+    assert settled(producer.coordinator, producer.transactional_id) == "Empty"
+    held.let_go(cluster)
+    wait_until(lambda: len(held.answers) == 2, "the leader asks again, because the marker has come")
+    del held.answers[0]
+    held.let_go(cluster)
+    assert errors_of(producer.leader.receive()[1]) == [E.INVALID_PRODUCER_EPOCH]
+    assert read(producer.leader, TOPIC, READ_COMMITTED) == []
 
 
 def test_a_request_behind_one_that_waits_for_the_coordinator_waits_too(

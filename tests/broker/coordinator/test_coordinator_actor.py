@@ -9,7 +9,8 @@ import pytest
 from streamactors.broker.coordinator.coordinator_actor import MOVES, CoordinatorPhase
 from streamactors.broker.coordinator.coordinator_messages import LoadFailed, Resign
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.group import group_shard, offset_requests
+from streamactors.broker.group import offset_requests
+from streamactors.broker.group.classic import classic_kind
 from streamactors.broker.group.group_messages import TopicsDeleted
 from streamactors.broker.group.offsets_state import OffsetsState
 from tests.broker.group.shard_world import ShardWorld
@@ -95,7 +96,7 @@ def test_commits_of_the_same_batch_are_acknowledged_though_one_callback_raises()
 def test_a_timer_that_raises_restarts_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ShardWorld()
     member, generation = world.stable()
-    break_once(monkeypatch, group_shard, "step")
+    break_once(monkeypatch, classic_kind, "step")
     world.advance(10_000)
     assert world.heartbeat("g", member, generation) is E.NONE  # it is being read again
     world.advance(20)
@@ -119,7 +120,7 @@ def test_a_partition_that_cannot_be_taken_over_waits_longer_each_time(monkeypatc
     world.start(load=False)
     gaps = []
     for _ in range(4):
-        break_once(monkeypatch, group_shard, "step")
+        break_once(monkeypatch, classic_kind, "step")
         world.load()
         began, loads = world.now, world.loads
         while world.loads == loads:

@@ -25,14 +25,13 @@ from streamactors.broker.transaction.transaction_events import EndTransaction
 from streamactors.broker.transaction.transaction_record import encode_transaction_key, encode_transaction_value
 from tests.broker.apis.transaction_client import READ_COMMITTED, Producer, describe, read, settled
 from tests.broker.live_broker import LiveBroker
-from tests.broker.wire import wait_until
+from tests.broker.wire import await_coordinator, wait_until
 
 
 def test_a_new_leader_epoch_under_the_same_leader_begins_with_a_new_coordinator(tmp_path: Path) -> None:
     # A marker carries the epoch of its coordinator: one with the old epoch would be refused as fenced.
     with LiveBroker(tmp_path) as broker, broker.client() as client:
-        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
-            pass
+        await_coordinator(client, "tx", 1)
         node = broker.node
         index = node.transactions._coordinators.index_of("tx")
         before = node.transactions._coordinators.coordinator_of("tx")
@@ -73,8 +72,7 @@ def test_a_decision_is_delivered_when_it_is_committed(tmp_path: Path, monkeypatc
     # partitions kept its records, and others dropped them.
     with LiveBroker(tmp_path) as broker, broker.client() as client:
         broker.create_topic("orders")
-        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
-            pass
+        await_coordinator(client, "tx", 1)
         producer = Producer(client, "tx")
         producer.add("orders", 0)
         producer.produce("orders", "a")
@@ -119,8 +117,7 @@ def test_an_older_reading_of_the_log_confirms_nothing_of_a_newer_one(
     # A coordinator that restarted read a decision more than before. The high watermark reached the end of the first reading -> the decision
     # that it does not include was delivered.
     with LiveBroker(tmp_path) as broker, broker.client() as client:
-        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
-            pass
+        await_coordinator(client, "tx", 1)
         Producer(client, "tx")
         node = broker.node
         coordinators = node.transactions._coordinators
@@ -162,8 +159,7 @@ def test_a_reading_of_the_log_counts_only_if_none_has_begun_since(
 ) -> None:
     # The older one made the coordinator active, the newer one failed: nobody confirmed what was read, and decisions were never delivered.
     with LiveBroker(tmp_path) as broker, broker.client() as client:
-        while client.call(10, 2, {"key": "tx", "key_type": 1}).error_code:
-            pass
+        await_coordinator(client, "tx", 1)
         Producer(client, "tx")
         coordinators = broker.node.transactions._coordinators
         index = coordinators.index_of("tx")
@@ -195,8 +191,7 @@ def test_what_the_coordinator_of_an_epoch_acknowledges_is_read_by_that_of_the_ne
         broker.create_topic("orders")
         offsets = what == "commit of offsets"
         key, kind, name = ("readers", 0, OFFSETS_TOPIC) if offsets else ("tx", 1, TRANSACTION_TOPIC)
-        while client.call(10, 2, {"key": key, "key_type": kind}).error_code:
-            pass
+        await_coordinator(client, key, kind)
         node = broker.node
         answers: list[ErrorCode] = []
         request: CommitOffsets | EndTransaction
@@ -247,8 +242,7 @@ def test_a_partition_that_is_not_here_leaves_the_others_their_coordinators(
     # Its log could not be made, because the disk was full. The groups of all partitions behind it had no coordinator, either.
     monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
     with LiveBroker(tmp_path) as broker, broker.client() as client:
-        while client.call(10, 2, {"key": "readers", "key_type": 0}).error_code:
-            pass
+        await_coordinator(client, "readers", 0)
         node = broker.node
         coordinators = node.groups._coordinators
         image = node.metadata.image

@@ -14,6 +14,7 @@ from streamactors.broker.coordinator.coordinator_messages import Loaded
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.classic.classic_events import Heartbeat, JoinGroup, LeaveGroup, Leaving, SyncGroup
 from streamactors.broker.group.classic.classic_group import Group, GroupRules
+from streamactors.broker.group.consumer.consumer_surroundings import alone
 from streamactors.broker.group.group_loading import load_groups
 from streamactors.broker.group.group_messages import (
     CommitOffsets,
@@ -44,6 +45,7 @@ class ShardWorld:
         self.offset_rules = offset_rules or OffsetRules(retention_ms=1_000_000)
         self.log = MemoryLog(self.wall_ms, auto=auto)
         self.answers: dict[str, Any] = {}
+        self.surroundings = alone()
         self.together = False
         self._count = itertools.count(1)
         self.start(load=True)
@@ -76,7 +78,9 @@ class ShardWorld:
 
     def new_shard(self) -> GroupShard:
         log = self.log.new_writer()
-        return GroupShard("offsets-0", log, self, self, self.rules, self.offset_rules, self.mailbox.append)
+        return GroupShard(
+            "offsets-0", log, self, self, self.rules, self.offset_rules, self.mailbox.append, self.surroundings
+        )
 
     @property
     def shard(self) -> GroupShard:

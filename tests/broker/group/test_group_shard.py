@@ -296,9 +296,9 @@ def test_a_marker_comes_after_the_commits_before_it() -> None:
 def test_records_of_other_protocols_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     world = ShardWorld()
     world.commit()
-    world.log.writer.write([(b"\x00\x03\x00\x01g", b"\x00\x00whatever"), (b"\x00", b"")], lambda *_: None)
+    world.log.writer.write([(b"\x00\x63\x00\x01g", b"\x00\x00whatever"), (b"\x00", b"")], lambda *_: None)
     world.log.writer.flush()
     world.crash()
     assert world.offsets() == {("t", 0): 5}
-    assert "1 with key version 3" in caplog.text
+    assert "1 with key version 99" in caplog.text
     assert "it has no key" in caplog.text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from streamactors.broker.group.classic.classic_group import Group, GroupState, Member
+from streamactors.broker.group.classic.classic_kind import kept_since
 from streamactors.broker.group.offset_record import CommittedOffset
 from streamactors.broker.group.offsets_state import OffsetsState
 
@@ -102,19 +105,19 @@ def test_an_offset_expires_a_retention_after_it_was_last_of_use(
     group: Group, committed_at_ms: int, now_ms: int, gone: bool
 ) -> None:
     state = committed(("t", 0, CommittedOffset(1, committed_at_ms=committed_at_ms)))
-    assert state.expired(group, now_ms, WEEK) == ([("t", 0)] if gone else [])
+    assert state.expired("g", partial(kept_since, group), now_ms, WEEK) == ([("t", 0)] if gone else [])
 
 
 def test_a_client_that_named_its_own_retention_gets_it() -> None:
     state = committed(("t", 0, CommittedOffset(1, committed_at_ms=0, expires_at_ms=DAY)))
-    assert state.expired(Group("g"), DAY - 1, WEEK) == []
-    assert state.expired(Group("g"), DAY, WEEK) == [("t", 0)]
+    assert state.expired("g", partial(kept_since, Group("g")), DAY - 1, WEEK) == []
+    assert state.expired("g", partial(kept_since, Group("g")), DAY, WEEK) == [("t", 0)]
 
 
 def test_nothing_expires_under_an_open_transaction() -> None:
     state = committed(("t", 0, CommittedOffset(1, committed_at_ms=0)))
     state.put("g", ("t", 0), CommittedOffset(2), producer_id=7)
-    assert state.expired(Group("g"), WEEK, WEEK) == []
+    assert state.expired("g", partial(kept_since, Group("g")), WEEK, WEEK) == []
 
 
 # -- the machine -------------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_a_process_that_says_nothing_is_killed_and_the_error_names_the_limit_and
     [
         ("sys.exit(7)", r"ended before it was ready \(.*, exit code 7\)"),
         ("end.sendall(b'no json\\n')", r"ended before it was ready \(.*, exit code 0\)"),
-        ("end.sendall(json.dumps({'error': f'port {arguments[\"port\"]} is taken'}).encode() + b'\\n')", "^port 0 is taken$"),
+        ("end.sendall(json.dumps({'error': f'port {arguments[\"port\"]} is taken'}).encode() + b'\\n')", r"^port 0 is taken\n"),
     ],
 )  # fmt: skip
 def test_a_process_that_cannot_start_says_why(start: Start, body: str, error: str) -> None:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from streamactors.broker.controller.rules.release_levels import default_levels
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.launch.storage_format import format_folder, new_cluster_id, read_folder
+from streamactors.broker.metadata.metadata_record import FeatureLevel
+from streamactors.broker.metadata.snapshot import BOOTSTRAP_FILE, decode_snapshot
 from streamactors.cli.main import run
 from tests.broker.live_broker import LiveBroker
 from tests.broker.server.three_controllers import CLUSTER_ID, ThreeControllers
@@ -35,14 +38,59 @@ def test_the_first_controller_begins_with_the_features_of_its_folder(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("features", "level"),
+    [({}, 2), ({"transaction.version": 1}, 1), ({"metadata.version": 23}, None), ({"metadata.version": 24}, 2)],
+)
+def test_a_new_cluster_has_transaction_version_2_unless_older_nodes_are_expected(
+    tmp_path: Path, features: dict[str, int], level: int | None
+) -> None:
+    format_folder(tmp_path / "1", 1, CLUSTER_ID, features)
+    records = decode_snapshot(tmp_path / "1" / BOOTSTRAP_FILE, (tmp_path / "1" / BOOTSTRAP_FILE).read_bytes())
+    levels = {each.name: each.level for each in records if isinstance(each, FeatureLevel)}
+    assert levels.get("transaction.version") == level
+
+
+def test_a_new_cluster_has_the_default_features_of_the_newest_release(tmp_path: Path) -> None:
+    format_folder(tmp_path / "1", 1, CLUSTER_ID)
+    records = decode_snapshot(tmp_path / "1" / BOOTSTRAP_FILE, (tmp_path / "1" / BOOTSTRAP_FILE).read_bytes())
+    levels = {each.name: each.level for each in records if isinstance(each, FeatureLevel)}
+    expected = default_levels()
+    assert levels == {name: level for name, level in expected.items() if name != "kraft.version"}
+    assert levels["metadata.version"] == 33
+    with LiveBroker(tmp_path / "2") as broker:  # a folder that nobody formatted
+        image = broker.node.metadata.image
+        assert image.features == levels
+        assert image.cluster_overrides()["min.insync.replicas"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("features", "level"),
+    [({}, 1), ({"streams.version": 0}, None), ({"metadata.version": 28}, None), ({"metadata.version": 29}, 1)],
+)
+def test_a_new_cluster_has_streams_groups_unless_older_nodes_are_expected(
+    tmp_path: Path, features: dict[str, int], level: int | None
+) -> None:
+    format_folder(tmp_path / "1", 1, CLUSTER_ID, features)
+    records = decode_snapshot(tmp_path / "1" / BOOTSTRAP_FILE, (tmp_path / "1" / BOOTSTRAP_FILE).read_bytes())
+    levels = {each.name: each.level for each in records if isinstance(each, FeatureLevel)}
+    assert levels.get("streams.version") == level
+
+
+@pytest.mark.parametrize(
     ("cluster_id", "features", "complaint"),
     [
         ("short", {}, "22 characters of base64url"),
         ("AAAAAAAAAAAAAAAAAAAAAA", {}, "22 characters of base64url"),
-        (CLUSTER_ID, {"metadata.version": 28}, "choose 7 to 27"),
-        (CLUSTER_ID, {"group.version": 1}, "choose 0 to 0"),
-        (CLUSTER_ID, {"share.version": 1}, "have only metadata.version"),
-        (CLUSTER_ID, {"eligible.leader.replicas.version": 1}, "needs metadata.version=23 or more"),
+        (CLUSTER_ID, {"metadata.version": 34}, "choose 7 to 33"),
+        (CLUSTER_ID, {"group.version": 2}, "choose 0 to 1"),
+        (CLUSTER_ID, {"share.version": 3}, "choose 0 to 2"),
+        (CLUSTER_ID, {"streams.version": 2}, "choose 0 to 1"),
+        (CLUSTER_ID, {"queues.version": 1}, "have only metadata.version"),
+        (
+            CLUSTER_ID,
+            {"metadata.version": 22, "eligible.leader.replicas.version": 1},
+            "needs metadata.version=23 or more",
+        ),
     ],
 )
 def test_impossible_values_are_refused(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import threading
 import weakref
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class ForgetfulDisk(Disk):
         self._contents: dict[int, bytes] = {}  # inode -> content as of its last sync
         self._entries: dict[Path, dict[str, int]] = {}  # folder -> name -> inode, as of the folder's last sync
         self.failures: list[tuple[str, str, int]] = []
+        self._lock = threading.Lock()
         self._removed: list[int] = []  # held open until the power is cut: else a new file might get the number of one
         weakref.finalize(self, _close_all, self._removed)
 
@@ -84,12 +86,10 @@ class ForgetfulDisk(Disk):
 
     def synced_file(self, file: ForgetfulFile) -> None:
         self.syncs += 1
-        with open(file.descriptor(), "rb", closefd=False) as handle:
-            known = self._contents.get(file.inode, b"")
-            handle.seek(0)
-            content = handle.read()
-            assert known is not None
-        self._contents[file.inode] = content
+        with (
+            self._lock
+        ):  # the flusher's thread syncs as well, and what it has read must not replace what was synced later
+            self._contents[file.inode] = os.pread(file.descriptor(), file.size(), 0)
 
     def content_on_disk(self, path: Path) -> bytes | None:
         """What was synced of a file, None if its name was not."""
@@ -103,6 +103,10 @@ class ForgetfulDisk(Disk):
 
     def cut_power(self, rng: random.Random) -> None:
         """Leave on the real disk what a power cut would. Every open handle is dead after this."""
+        with self._lock:
+            self._cut_power(rng)
+
+    def _cut_power(self, rng: random.Random) -> None:
         for folder in sorted((path for path in self.root.rglob("*") if path.is_dir()), reverse=True):
             self._restore(folder, rng)
         self._restore(self.root, rng)

@@ -194,3 +194,21 @@ def test_a_batch_that_its_topics_codec_makes_too_large_is_refused_and_not_writte
         append(log, b"x" * 5_000, compression=Compression.GZIP)
     assert log.end_offset == 0
     assert append(log, b"x") == 0
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+def test_a_batch_that_decompresses_to_more_than_the_topic_takes_is_refused(
+    make_log: MakeLog, codec: Compression
+) -> None:
+    # the limit and the error are Apache Kafka's; a batch without compression has no such limit
+    log = make_log(max_decompressed_message_bytes=1_000)
+
+    def produce(size: int, codec: Compression) -> None:
+        raw = build_batch([NewRecord(None, b"x" * size, NOW_MS)], compression=codec)
+        log.append_as_leader(memoryview(raw), 0, NOW_MS)
+
+    produce(900, codec)
+    with pytest.raises(InvalidRecord, match=r"more than .*1000 .*max\.decompressed\.message\.bytes is 1000"):
+        produce(5_000, codec)
+    produce(5_000, Compression.NONE)
+    assert log.end_offset == 2

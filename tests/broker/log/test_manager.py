@@ -290,7 +290,7 @@ def test_closing_leaves_no_thread_no_descriptor_and_no_lock(tmp_path: Path) -> N
     assert not [name for name in os.listdir(tmp_path / "data") if name.endswith("-delete")]
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 def test_a_log_that_went_offline_keeps_the_folder_from_being_called_clean(
     start: Callable[..., LogManager], tmp_path: Path
 ) -> None:
@@ -376,7 +376,7 @@ def test_what_was_there_before_stays_when_a_log_has_no_room(tmp_path: Path) -> N
     logs.close()
 
 
-@pytest.mark.expects_log("its partitions may refuse records", "was not closed in order")
+@pytest.mark.expects_log("its partitions may refuse records", "was not closed cleanly")
 def test_the_metadata_log_is_made_in_no_other_folder(tmp_path: Path) -> None:
     disk = FailingDisk()
     folders = (tmp_path / "a", tmp_path / "b")

@@ -71,7 +71,7 @@ def two(tmp_path: Path, start: Callable[..., LogManager]) -> TwoFolders:
     return TwoFolders(tmp_path, start)
 
 
-@pytest.mark.expects_log("was not closed in order")
+@pytest.mark.expects_log("was not closed cleanly")
 def test_a_folder_that_cannot_be_removed_does_not_hold_up_the_others(
     two: TwoFolders, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_folder_that_was_removed_by_another_hand_is_no_error(
     shutil.rmtree(gone)
     two.logs.tick(NOW_MS)
     two.logs.tick(NOW_MS + 120_000)
-    assert not caplog.records
+    assert not [each for each in caplog.records if each.name.startswith("streamactors.broker")]
 
 
 def test_a_deleted_log_of_a_failed_folder_does_not_spoil_the_shutdown(two: TwoFolders) -> None:
@@ -107,7 +107,7 @@ def test_a_deleted_log_of_a_failed_folder_does_not_spoil_the_shutdown(two: TwoFo
     assert "a 0 3" in (two.paths[0] / RECOVERY_POINTS).read_text()
 
 
-@pytest.mark.expects_log("cannot close the log", "cannot write", "was not closed in order")
+@pytest.mark.expects_log("cannot close the log", "cannot write", "was not closed cleanly")
 @pytest.mark.parametrize("what", ["", "b-0", f"{RECOVERY_POINTS}.tmp"])
 def test_a_data_folder_that_fails_at_the_stop_does_not_spoil_the_others(two: TwoFolders, what: str) -> None:
     two.disk.fail(two.paths[1] / what)
@@ -190,7 +190,7 @@ def test_ticks_retain_delete_and_let_go(start: Callable[..., LogManager]) -> Non
     assert not list(log.directory.glob("*.deleted"))
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 @pytest.mark.parametrize("trouble", ["an index that cannot be read", "an index that is gone, and a damaged batch"])
 def test_a_log_in_trouble_does_not_hold_up_the_retention_of_others(
     start: Callable[..., LogManager], caplog: pytest.LogCaptureFixture, trouble: str

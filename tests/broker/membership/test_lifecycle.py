@@ -12,12 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
+from streamactors.broker.controller.command import AllocateProducerIds, Outcome, ProducerIdBlock
+from streamactors.broker.controller.rules.feature_rules import SUPPORTED
 from streamactors.broker.errors import BrokerStartError, ErrorCode
-from streamactors.broker.membership.lifecycle import BROKER_HEARTBEAT, BROKER_REGISTRATION, Lifecycle
+from streamactors.broker.membership.controller_channels import ControllerChannels, NoController
+from streamactors.broker.membership.lifecycle import Lifecycle
 from streamactors.broker.membership.lifecycle_state import CaughtUp, Ready, Times
-from streamactors.broker.network.outgoing.channel import ChannelAnswer, ChannelBroken
+from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer, ChannelBroken
 from streamactors.errors import StreamActorsError
 
+BROKER_REGISTRATION, BROKER_HEARTBEAT = (62, 4), (63, 1)
 BOOTSTRAP = ("127.0.0.1", 9093)
 
 
@@ -49,7 +54,9 @@ class Rig:
         self.stopped = False
         self.channels: list[FakeChannel] = []
         self.failures: list[StreamActorsError] = []
-        folders = SimpleNamespace(ids=(uuid.UUID(int=1), uuid.UUID(int=2)), failed_ids=[])
+        folders = SimpleNamespace(
+            ids=(uuid.UUID(int=1), uuid.UUID(int=2)), failed_ids=[], cordoned_ids=(uuid.UUID(int=2),)
+        )
         dispatcher: Any = SimpleNamespace(execute=self._execute, call_at=self._call_at)
         self.node: Any = SimpleNamespace(
             node_id=1,
@@ -57,12 +64,13 @@ class Rig:
             clock=SimpleNamespace(now_ms=lambda: self.now_ms),
             config=SimpleNamespace(broker_rack=None),
             logs=SimpleNamespace(folders=folders),
+            metadata=SimpleNamespace(image=MetadataImage()),
             data_plane=dispatcher,
             to_controllers=SimpleNamespace(channel=self._channel),
         )
-        self.life = Lifecycle(
-            self.node, dispatcher, [BOOTSTRAP], times=Times(), previous_epoch=4, on_failure=self.failures.append
-        )
+        self.controllers = ControllerChannels(self.node, dispatcher, NoController())
+        self.life = Lifecycle(self.node, dispatcher, self.controllers, [BOOTSTRAP], times=Times(), previous_epoch=4)
+        self.life.on_failure(self.failures.append)
 
     def _execute(self, fn: Callable[[], object]) -> None:
         if self.stopped:
@@ -87,7 +95,7 @@ class Rig:
 
     def controller(self) -> FakeChannel:
         """Return the connection for registration and heartbeats to a controller that leads from now on."""
-        self.life.leader_changed(3, 1, BOOTSTRAP)
+        self.controllers.leader_changed(3, 1, BOOTSTRAP)
         return self.channels[-2]
 
     def answer(self, **value: Any) -> None:
@@ -114,6 +122,7 @@ class Rig:
         return channel
 
 
+COMMAND = AllocateProducerIds((1, 7))
 EVENTS = st.lists(
     st.sampled_from(
         ["time", "long", "answer", "fenced", "stale", "error", "leader", "nobody", "applied", "folder", "catch up"]
@@ -134,7 +143,7 @@ def test_a_life_has_one_timer_at_most_and_one_request_under_way(events: list[str
         "stale": lambda: rig.answer(error_code=ErrorCode.STALE_BROKER_EPOCH),
         "error": lambda: rig.answer(error_code=ErrorCode.NOT_CONTROLLER),
         "leader": rig.controller,
-        "nobody": lambda: rig.life.leader_changed(-1, 2, None),
+        "nobody": lambda: rig.controllers.leader_changed(-1, 2, None),
         "applied": lambda: rig.applied(5),
         "folder": rig.life.folder_failed,
         "catch up": rig.caught_up,
@@ -147,6 +156,7 @@ def test_a_life_has_one_timer_at_most_and_one_request_under_way(events: list[str
         assert [each.deadline_ms for each in rig.timers] == ([] if due is None else [due])
         assert sum(len(each.asked) for each in rig.channels) <= 1
         assert all(each.closed for each in rig.channels[:-2])  # only the newest controller is connected
+    rig.controllers.close()
     rig.life.close()
     assert rig.timers == []
     assert all(each.closed for each in rig.channels)
@@ -172,6 +182,18 @@ def test_a_request_goes_to_the_controller_that_leads_by_then() -> None:
     rig.answer(broker_epoch=11)
     _, heartbeat, _ = second.asked[0]
     assert heartbeat["broker_epoch"] == rig.life.broker_epoch == 11
+
+
+def test_a_heartbeat_names_the_cordoned_folders_where_the_cluster_has_such_folders() -> None:
+    rig = Rig()
+    channel = rig.registered()
+    ((api, body, _),) = channel.asked
+    assert (api, "cordoned_log_dirs" in body) == (BROKER_HEARTBEAT, False)
+    rig.answer()
+    rig.node.metadata.image = MetadataImage(features={METADATA_VERSION: 30})
+    rig.pass_time(10_000.0)
+    ((api, body, _),) = channel.asked
+    assert (api, body["cordoned_log_dirs"]) == ((BROKER_HEARTBEAT[0], 2), [uuid.UUID(int=2)])
 
 
 def test_what_waits_for_a_failed_folder_is_told_when_the_controller_knows_it() -> None:
@@ -219,36 +241,38 @@ def test_a_life_whose_thread_has_ended_answers_at_once() -> None:
     rig.registered()
     rig.stopped = True
     rig.life.folder_failed()
-    rig.life.ask((22, 0), {}, lambda answer: None)
+    rig.controllers.submit(COMMAND, lambda answer: None)
     assert rig.life.leave(300.0) == -1
 
 
 def test_other_requests_have_a_connection_of_their_own_and_fail_when_nobody_leads() -> None:
     rig = Rig()
-    answers: list[ChannelAnswer] = []
-    rig.life.ask((22, 0), {"a": 1}, answers.append)
-    assert isinstance(answers[0].error, ChannelBroken)
+    answers: list[Any] = []
+    rig.controllers.submit(COMMAND, answers.append)
+    assert answers == [Outcome(ErrorCode.NOT_CONTROLLER, "no controller leads at the moment")]
     heartbeats = rig.registered()
-    rig.life.ask((22, 0), {"a": 1}, answers.append)
+    rig.controllers.submit(COMMAND, answers.append)
     (request,) = rig.channels[-1].asked
     assert rig.channels[-1] is not heartbeats
-    assert request[:2] == ((22, 0), {"a": 1})
-    request[2](ChannelAnswer(value="yes"))
-    assert answers[1].value == "yes"
+    assert request[:2] == ((67, 0), {"broker_id": 1, "broker_epoch": 7})
+    request[2](ChannelAnswer(value=SimpleNamespace(error_code=0, producer_id_start=3_000, producer_id_len=1_000)))
+    assert answers[1] == ProducerIdBlock(3_000, 1_000)
 
 
 def test_a_broker_that_cannot_join_says_how_the_cluster_is_formatted_for_it(caplog: pytest.LogCaptureFixture) -> None:
     # The log said that the broker was no member of its cluster any more, which it never was, and the advice cannot be followed for metadata.version.
     rig = Rig()
     channel = rig.controller()
-    channel.peer_features = {"metadata.version": 33, "group.version": 1, "share.version": 2}
+    channel.peer_features = {"metadata.version": 34, "streams.version": 2, "share.version": 3, "new.version": 1}
     rig.caught_up()
     rig.answer(error_code=ErrorCode.UNSUPPORTED_VERSION)
     (failure,) = rig.failures
-    assert "group.version=1, metadata.version=33, share.version=2" in str(failure)
-    advice = "--release-version 4.1 --feature group.version=0 --feature transaction.version=0 --feature share.version=0"
-    assert str(failure).endswith(advice)
-    assert "this broker cannot join its cluster: the cluster has features on" in caplog.text
+    assert "metadata.version=34, new.version=1, share.version=3, streams.version=2" in str(failure)
+    most = {each.name: each.max_level for each in SUPPORTED}
+    levels = {"new.version": 0, "share.version": most["share.version"], "streams.version": most["streams.version"]}
+    advice = " ".join(f"--feature {name}={level}" for name, level in levels.items())
+    assert str(failure).endswith(f"; format its controllers with --release-version 4.4 {advice}")
+    assert "this broker cannot join its cluster: the cluster has features enabled" in caplog.text
     assert "no member" not in caplog.text
 
 
@@ -256,4 +280,4 @@ def test_a_member_that_is_refused_says_that_it_is_one_no_more(caplog: pytest.Log
     rig = Rig()
     rig.registered()
     rig.life.fail(BrokerStartError("the controllers forgot it"))
-    assert "this broker is no member of its cluster any more: the controllers forgot it" in caplog.text
+    assert "this broker is not a member of its cluster any more: the controllers forgot it" in caplog.text

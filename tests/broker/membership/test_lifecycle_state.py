@@ -36,7 +36,7 @@ from streamactors.broker.membership.lifecycle_state import (
     Unreachable,
     step,
 )
-from streamactors.broker.server.joining import times_of
+from streamactors.broker.server.quorum_of_several import times_of
 
 NONE = ErrorCode.NONE
 

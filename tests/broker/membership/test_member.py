@@ -22,13 +22,12 @@ def test_a_snapshot_that_cannot_be_written_is_told_and_the_metadata_goes_on(capl
     member: Any = SimpleNamespace(
         _publishing=True,
         _image="old",
-        life=SimpleNamespace(applied=lambda image: done.append(f"applied {image}")),
         _copy=SimpleNamespace(snapshot=snapshot),
         _node=SimpleNamespace(config=config),
         _publish=lambda: done.append("the next"),
     )
     Member._published(member, SimpleNamespace(image="new"))  # type: ignore[arg-type]
-    assert done == ["applied new", ("new", 77), "the next"]
+    assert done == [("new", 77), "the next"]
     assert (member._publishing, member._image) == (False, "new")
     assert caplog.messages == ["no space for a snapshot; the metadata log keeps growing"]
 

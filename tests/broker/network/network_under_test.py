@@ -10,7 +10,7 @@ from typing import Any
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.config.listeners import ListenerSpec
 from streamactors.broker.network.acceptor import Acceptor
-from streamactors.broker.network.connection import Connection
+from streamactors.broker.network.connection import ServerConnection
 from streamactors.broker.network.limits import Limits
 from streamactors.broker.network.processor import Processor
 from streamactors.clock import VirtualClock
@@ -21,7 +21,7 @@ from tests.loopback import OF_THIS_PROCESS
 class FakeRequest:
     """As much of a request as a connection needs."""
 
-    def __init__(self, connection: Connection, payload: bytes) -> None:
+    def __init__(self, connection: ServerConnection, payload: bytes) -> None:
         self.connection = connection
         self.payload = payload
         self.size = len(payload) if len(payload) >= 10 else 0  # a short one stands for a request of a broker
@@ -48,7 +48,7 @@ class Network:
         self.on_loop(self.acceptor.start)
         self.on_loop(self.processor.start)
 
-    def _serve(self, connection: Connection, frame: memoryview) -> None:
+    def _serve(self, connection: ServerConnection, frame: memoryview) -> None:
         request = FakeRequest(connection, bytes(frame))
         connection.begin(request)  # type: ignore[arg-type]
         self.seen.append(request)

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.broker.cluster.doors import make_certificates
-from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer
+from streamactors.broker.cluster.cluster_credentials import make_certificates
+from streamactors.broker.network.buffers import Buffers
+from streamactors.broker.network.outgoing.channel import Channel
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.broker.protocol.header import request_frame
-from streamactors.broker.security.client_login import Door
+from streamactors.broker.security.client_login import ListenerCredentials
 from streamactors.broker.security.oauth_tokens import NoToken
 from streamactors.clock import Clock, VirtualClock
 from tests.broker.live_broker import LiveBroker, batch
@@ -39,7 +41,7 @@ USERS = 'PlainLoginModule required user_node="p w" user_other="x";'
 class Sender:
     """A dispatcher with one channel. `ask` returns the answers to requests that are sent at once."""
 
-    def __init__(self, live: LiveBroker, door: Door | None, clock: Clock | None = None) -> None:
+    def __init__(self, live: LiveBroker, door: ListenerCredentials | None, clock: Clock | None = None) -> None:
         self.dispatcher = Dispatcher("maker-test") if clock is None else Dispatcher("maker-test", clock)
         self.maker = ChannelMaker("INTERNAL", door)
         self.channel = self.another(live.port)
@@ -82,9 +84,13 @@ def guarded(certificates: Path, protocol: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def door(certificates: Path, protocol: str, password: str = "p w") -> Door:
+def door(certificates: Path, protocol: str, password: str = "p w") -> ListenerCredentials:
     authority = str(certificates / "ca.pem") if protocol.endswith("SSL") else None
-    return Door(authority, "PLAIN", "node", password) if protocol.startswith("SASL") else Door(authority)
+    return (
+        ListenerCredentials(authority, "PLAIN", "node", password)
+        if protocol.startswith("SASL")
+        else ListenerCredentials(authority)
+    )
 
 
 @pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
@@ -131,9 +137,9 @@ def test_a_node_that_is_not_let_in_is_told_why_and_logs_it_once(
 ) -> None:
     entrance = {
         "wrong password": door(certificates, protocol, "no"),
-        "unknown authority": Door(str(make_certificates(tmp_path / "other") / "ca.pem")),
+        "unknown authority": ListenerCredentials(str(make_certificates(tmp_path / "other") / "ca.pem")),
         "no TLS": None,
-        "TLS": Door(str(certificates / "ca.pem")),
+        "TLS": ListenerCredentials(str(certificates / "ca.pem")),
     }[entering]
     with LiveBroker(tmp_path / "data", guarded(certificates, protocol)) as live, Sender(live, entrance) as sender:
         with caplog.at_level(logging.WARNING, "streamactors.broker.network"):
@@ -152,7 +158,7 @@ def test_a_login_that_ends_is_renewed_between_two_requests(tmp_path: Path, certi
     with LiveBroker(tmp_path, settings) as live, Sender(live, door(certificates, "SASL_PLAINTEXT"), clock) as sender:
         seen = []
         for advanced_ms in (0, 84_000, 2_000):
-            clock.advance(advanced_ms)
+            clock.advance(advanced_ms / 1_000)
             (answer,) = sender.ask(METADATA, {"topics": None})
             assert answer.error is None
             seen.append(live.on_data_plane(lambda: max(live.node.processor.connections)))
@@ -201,7 +207,7 @@ def test_a_connection_that_is_never_idle_logs_in_again_too(tmp_path: Path, certi
         sender.dispatcher.execute(begin)
         try:
             first = max(newest_connection_after_an_answer() for _ in range(10))
-            clock.advance(86_000)
+            clock.advance("86s")
             # requests go on until the next login: this thread may be far behind the answers
             wait_until(lambda: newest_connection_after_an_answer() > first, "a connection with a new login")
         finally:
@@ -224,9 +230,9 @@ def test_a_login_over_a_cut_link_is_held_back(tmp_path: Path, certificates: Path
         try:
             sender.dispatcher.execute(send_and_cut)
             wait_until(lambda: bool(live.node.processor.connections))  # the network below the requests is whole
-            clock.advance(29_000)
+            clock.advance("29s")
             assert answers.empty()
-            clock.advance(2_000)
+            clock.advance("2s")
             assert "did not answer" in str(answers.get(timeout=WITHIN_S).error)
             logins = live.on_data_plane(lambda: [each.principal for each in live.node.processor.connections.values()])
             assert "User:node" not in logins
@@ -264,7 +270,7 @@ def test_an_answer_behind_another_one_in_one_record_of_tls_is_read_at_once(certi
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=serve)
         thread.start()
-        channel = ChannelMaker("INTERNAL", Door(str(certificates / "ca.pem"))).channel(
+        channel = ChannelMaker("INTERNAL", ListenerCredentials(str(certificates / "ca.pem"))).channel(
             dispatcher, ("127.0.0.1", listening.getsockname()[1]), "node-1", Buffers(), asks_versions=False
         )
 

@@ -100,7 +100,7 @@ def test_a_client_of_another_protocol_that_comes_again_and_again_does_not_fill_t
     hello, get = b"\x16\x03\x01\x02\x00\x01\x00", b"GET / HTTP/1.1\r\n\r\n"
     assert [len(comes(hello)) for _ in range(4)] == [1, 0, 0, 0]
     assert len(comes(get)) == 1
-    network.clock.advance(SILENT_MS)
+    network.clock.advance(SILENT_MS / 1_000)
     (line,) = comes(hello)
     assert line.endswith("PLAINTEXT (3 more since the last line)")
 
@@ -120,7 +120,7 @@ def test_a_partly_received_request_times_out(start: Callable[..., Network], capl
         client.send_raw(framed(b"0123456789")[:7])
         wait_until(lambda: network.processor.pool.in_use > 0)
         wait_until(lambda: len(network.processor.connections) == 2)
-        network.clock.advance(2000)
+        network.clock.advance("2s")
         assert client.closed_by_peer()
         assert "a partly received request got no byte" in caplog.text
         idle.send_raw(framed(b"x"))
@@ -163,7 +163,7 @@ def test_idle_connections_are_closed_without_a_word(
     with network.client() as idle, network.client() as waiting:
         waiting.send_raw(framed(b"long poll"))
         wait_until(lambda: len(network.seen) == 1 and len(network.processor.connections) == 2)
-        network.clock.advance(10_000)
+        network.clock.advance("10s")
         assert idle.closed_by_peer()
         network.on_loop(lambda: echo(network.seen[0]))
         assert waiting.read_frame() == b"long poll"
@@ -184,11 +184,11 @@ def test_a_listener_that_cannot_accept_says_so_and_pauses(
     with network.client() as client:
         client.send_raw(framed(b"x"))
         wait_until(lambda: len(left) == 1)
-        network.clock.advance(499)
+        network.clock.advance("499ms")
         assert len(left) == 1
-        network.clock.advance(1)
+        network.clock.advance("1ms")
         wait_until(lambda: not left)
-        network.clock.advance(500)
+        network.clock.advance("500ms")
         assert client.read_frame() == b"x"
     assert caplog.text.count(said) == 1
 
@@ -238,7 +238,7 @@ def test_a_negative_idle_time_closes_no_connection_and_leaves_the_broker_idle(st
         half.send_raw(framed(b"0123456789")[:7])
         wait_until(lambda: network.processor.pool.in_use > 0 and len(network.processor.connections) == 2)
         assert network.on_loop(pause_ms) >= 10_000
-        network.clock.advance(2 * 3_600_000)  # Kafka's default is ten minutes; every sweep of this time runs
+        network.clock.advance("2h")  # Kafka's default is ten minutes; every sweep of this time runs
         assert half.closed_by_peer(), "a request that does not go on is another matter"
         client.send_raw(framed(b"still here"))
         assert client.read_frame() == b"still here"

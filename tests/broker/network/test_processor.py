@@ -110,6 +110,7 @@ def test_a_connection_has_so_many_requests_in_service_and_no_more(start: Callabl
         assert [client.read_frame() for _ in range(10)] == [b"%d" % number for number in range(10)]
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_is_not_read_from(start: Callable[..., Network]) -> None:
     answer = framed(bytes(4 << 20))
     network = start(lambda request: request.answer(answer))

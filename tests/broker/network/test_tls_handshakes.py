@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import trustme
 
-from streamactors.broker.network.other_protocols import Foreigners
+from streamactors.broker.network.other_protocols import NonKafkaClients
 from streamactors.broker.network.tls.tls_handshakes import TlsHandshakes
 
 PAST = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -54,7 +54,7 @@ def logged_of(
     left.setblocking(False)
     right.setblocking(False)
     dispatcher: Any = Steps()
-    handshakes = TlsHandshakes(dispatcher, Foreigners(lambda: 0.0), lambda *_: None)
+    handshakes = TlsHandshakes(dispatcher, NonKafkaClients(lambda: 0.0), lambda *_: None)
     handshakes.begin(right, SimpleNamespace(), SimpleNamespace(context=lambda: of_broker))  # type: ignore[arg-type]
     client = of_client.wrap_socket(left, server_hostname="127.0.0.1", do_handshake_on_connect=False)
     for _ in range(10):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.cluster.cluster_credentials import make_certificates
 from streamactors.broker.network.tls.tls_input import TlsInput
 
 RECORDS = [bytes([65 + n]) * 100 for n in range(20)]

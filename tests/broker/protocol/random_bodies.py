@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from streamactors.broker.protocol.schema import FieldSchema, StructSchema
+from streamactors.broker.protocol.structures import FieldSchema, StructSchema
 
 _RANGES = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 

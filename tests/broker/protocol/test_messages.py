@@ -9,11 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors.broker.protocol.api_keys import FIRST_FLEXIBLE, NAMES, WITHOUT_SCHEMA, is_flexible
+from streamactors.broker.protocol.api_keys import FIRST_FLEXIBLE, NAMES, is_flexible
 from streamactors.broker.protocol.errors import MalformedMessage, MessageError, UnsupportedVersion
 from streamactors.broker.protocol.messages import decode_request, decode_response, encode_request, encode_response
 from streamactors.broker.protocol.primitives import uvarint
-from streamactors.broker.protocol.schema import FieldSchema, StructSchema, known_versions, load_struct
+from streamactors.broker.protocol.schema import known_versions, load_struct
+from streamactors.broker.protocol.structures import FieldSchema, StructSchema
 from tests.broker.protocol.random_bodies import bodies
 
 _SERVED = (0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 24, 26, 28, 32, 37, 42, 44, 60, 61)
@@ -60,7 +61,7 @@ def test_an_encoded_message_is_decoded_by_kio(key: int, data: st.DataObject) -> 
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-@pytest.mark.parametrize("key", sorted(NAMES.keys() - WITHOUT_SCHEMA))
+@pytest.mark.parametrize("key", sorted(NAMES))
 def test_every_version_of_every_api(key: int, data: st.DataObject) -> None:
     low, high = known_versions(key)
     for version in range(low, high + 1):

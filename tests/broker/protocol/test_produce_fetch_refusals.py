@@ -111,6 +111,7 @@ def test_topics_and_partitions_of_one_request_are_bounded_together(partitions: b
         produce.decode_produce_request(_produce_body(topics), 0, 9)
 
 
+@pytest.mark.slow
 def test_fetch_counts_topics_without_partitions_too() -> None:
     topics = _uvarint(200_000 + 1) + (b"\x02a" + b"\x01" + b"\x00") * 199_999
     topics += b"\x02a" + _uvarint(60_000 + 1) + bytes(60_000 * 33) + b"\x00"

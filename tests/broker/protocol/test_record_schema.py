@@ -85,11 +85,11 @@ def test_an_array_that_lies_about_its_length_is_refused_before_it_is_read(count:
 
 
 def test_null_is_refused_where_a_value_must_be() -> None:
-    with pytest.raises(CorruptRecord, match="null at byte 2, where a text must be"):
+    with pytest.raises(CorruptRecord, match="null at byte 2, where a string must be"):
         TEXT.read(b"xx\xff\xff", 2, PLAIN)
     with pytest.raises(CorruptRecord, match="null at byte 0, where bytes must be"):
         BYTES.read(b"\x00", 0, FLEXIBLE)
-    with pytest.raises(CorruptRecord, match="the text at byte 0 is not UTF-8"):
+    with pytest.raises(CorruptRecord, match="the string at byte 0 is not UTF-8"):
         TEXT.read(b"\x00\x01\xff", 0, PLAIN)
 
 

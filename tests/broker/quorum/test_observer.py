@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import BrokerError, CorruptMessage, ErrorCode, StorageError
-from streamactors.broker.network.outgoing.channel import ChannelAnswer
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer
 from streamactors.broker.quorum.observer import DAMAGE_RETRY_MS, FETCH_TIMEOUT_MS, MAX_SNAPSHOT_BYTES, Observer
 from streamactors.broker.quorum.observer_state import EndOfLog
 from streamactors.broker.quorum.raft.raft_wire import FETCH, FETCH_SNAPSHOT

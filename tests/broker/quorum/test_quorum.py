@@ -204,7 +204,7 @@ def test_every_start_is_an_epoch_of_its_own(tmp_path: Path) -> None:
     world.close()
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 @pytest.mark.parametrize("file", ["quorum-state.tmp", "00000000000000000000.log"])
 def test_a_voter_whose_disk_fails_does_not_lead(tmp_path: Path, file: str) -> None:
     world = World(tmp_path, 1)
@@ -347,7 +347,7 @@ def test_a_fetch_that_no_descriptor_is_left_for_is_tried_again_for_as_long_as_it
     world.close()
 
 
-@pytest.mark.expects_log("takes part in the quorum of the metadata log no longer")
+@pytest.mark.expects_log("no longer takes part in the quorum of the metadata log")
 @pytest.mark.parametrize(("error", "ends"), [(StorageShortage("no descriptor"), False), (StorageError("EIO"), True)])
 def test_a_leader_that_cannot_read_its_snapshot_gives_way_to_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: StorageError, ends: bool

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.quotas.mutations import TokenBucket
+from streamactors.broker.quotas.mutations import DebtBucket
 from streamactors.clock import VirtualClock
 from tests.broker.live_broker import LiveBroker
 from tests.broker.wire import WireClient
@@ -56,7 +56,7 @@ def test_a_client_may_change_a_burst_and_then_waits_until_its_tokens_are_back(
     assert create(broker, b=5, c=1) == ([0, EXCEEDED], 5_000)
     assert create(broker, client_id="calm", d=1) == ([0], 0)
     assert create(broker, c=1) == ([EXCEEDED], 5_000)
-    clock.advance(5_000)
+    clock.advance("5s")
     assert create(broker, c=1) == ([0], 0)
 
 
@@ -87,7 +87,7 @@ def test_partitions_that_are_added_and_deleted_count(broker: LiveBroker) -> None
 def test_no_client_gets_more_than_its_burst_and_its_rate_and_one_change(
     script: list[tuple[int, int, bool]], rate: int
 ) -> None:
-    bucket, now_ms, granted, last = TokenBucket(burst_s=3), 0.0, 0, 0
+    bucket, now_ms, granted, last = DebtBucket(burst_s=3), 0.0, 0, 0
     for wait_ms, amount, _ in script:
         now_ms += wait_ms
         if bucket.spend(amount, rate, now_ms, strict=True) is not None:
@@ -97,7 +97,7 @@ def test_no_client_gets_more_than_its_burst_and_its_rate_and_one_change(
 
 
 def test_tokens_of_a_long_silence_are_no_more_than_a_burst() -> None:
-    bucket = TokenBucket(burst_s=3)
+    bucket = DebtBucket(burst_s=3)
     assert bucket.spend(30, 10, 0, strict=True) == 0
     assert bucket.spend(30, 10, 3_600_000, strict=True) == 0
     assert bucket.spend(1, 10, 3_600_000, strict=True) == 100

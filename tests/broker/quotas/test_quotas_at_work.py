@@ -68,9 +68,9 @@ def test_a_producer_above_its_quota_is_told_and_not_read_for_that_time(
         loud.send(0, version, produce_body(batch(b"next", timestamp=clock.wall_ms())))
         assert produced(quiet, clock, 100_000).throttle_time_ms == 0
         assert muted(broker, loud)
-        clock.advance(told - 1)
+        clock.advance(f"{told - 1}ms")
         assert muted(broker, loud)
-        clock.advance(1)
+        clock.advance("1ms")
         assert loud.receive()[1].responses[0].partition_responses[0].error_code == 0
 
 
@@ -90,7 +90,7 @@ def test_a_producer_without_acknowledgements_is_held_back_too(broker: LiveBroker
         loud.send(0, 9, produce_body(batch(b"." * 20_000, timestamp=clock.wall_ms()), acks=0))
         loud.send(3, 9, {"topics": None})
         wait_until(lambda: muted(broker, loud))
-        clock.advance(60_000)
+        clock.advance("60s")
         assert loud.receive()[1].topics
 
 
@@ -107,7 +107,7 @@ def test_a_consumer_above_its_quota_gets_an_empty_answer_and_the_records_later(
         second = reader.call(1, 12, fetch_body(topic="orders", offset=4))
         assert second.throttle_time_ms > 0
         assert second.responses == ()
-        clock.advance(second.throttle_time_ms + 11_000)
+        clock.advance(second.throttle_time_ms / 1_000 + 11)
         third = reader.call(1, 12, fetch_body(topic="orders", offset=4))
         assert third.throttle_time_ms == 0
         assert third.responses[0].partitions[0].records
@@ -130,7 +130,7 @@ def test_a_batch_larger_than_all_windows_reaches_a_consumer_that_then_waits(
             with client_of(broker, "another") as another:
                 early = another.call(1, 12, fetch_body(topic="orders", offset=offset))
             assert (early.throttle_time_ms > 0, early.responses) == (True, ()), "clients of a user share the quota"
-            clock.advance(answer.throttle_time_ms)
+            clock.advance(answer.throttle_time_ms / 1_000)
 
 
 def test_an_empty_answer_of_the_quota_names_the_session_and_none_that_it_would_have_opened(
@@ -145,7 +145,7 @@ def test_an_empty_answer_of_the_quota_names_the_session_and_none_that_it_would_h
             1, 12, fetch_body(topic="orders", offset=4, session_id=opened.session_id, session_epoch=1)
         )
         assert (refused.throttle_time_ms > 0, refused.responses, refused.session_id) == (True, (), opened.session_id)
-        clock.advance(refused.throttle_time_ms)
+        clock.advance(refused.throttle_time_ms / 1_000)
         another = reader.call(1, 12, fetch_body(topic="orders", offset=4, session_id=0, session_epoch=0))
         assert (another.throttle_time_ms > 0, another.responses, another.session_id) == (True, (), 0)
 
@@ -156,7 +156,7 @@ def test_a_quota_of_request_time_holds_for_every_request(broker: LiveBroker, clo
         told = busy.call(3, 9, {"topics": None}).throttle_time_ms
         assert told == 1_000, "at most one window"
         assert muted(broker, busy)
-        clock.advance(1_000)
+        clock.advance("1s")
         assert busy.call(3, 9, {"topics": None}).throttle_time_ms == 1_000
     with client_of(broker, "other") as other:
         assert other.call(3, 9, {"topics": None}).throttle_time_ms == 0
@@ -171,7 +171,7 @@ def test_a_fetch_above_the_quota_of_request_time_has_its_records(broker: LiveBro
             answer = reader.call(1, 12, fetch_body(topic="orders", offset=offset))
             assert answer.throttle_time_ms == 1_000
             assert answer.responses[0].partitions[0].records
-            clock.advance(1_000)
+            clock.advance("1s")
 
 
 def test_a_quota_that_is_removed_holds_no_longer(broker: LiveBroker, clock: VirtualClock) -> None:
@@ -197,7 +197,7 @@ def test_connections_of_an_address_above_its_rate_are_closed(broker: LiveBroker,
     admitted = 0
     clients = [socket.create_connection(("127.0.0.1", broker.port), 30) for _ in range(14)]
     wait_until(lambda: broker.on_data_plane(lambda: broker.node.processor._ids) >= 10)
-    clock.advance(2_000)
+    clock.advance("2s")
     for client in clients:
         client.settimeout(30)
         try:
@@ -225,7 +225,7 @@ def test_accepting_pauses_above_the_rate_of_the_broker(tmp_path: Path) -> None:
         clients = [client_of(live, "many") for _ in range(14)]
         wait_until(lambda: live.on_data_plane(lambda: live.node.processor._ids) >= 11)
         assert live.on_data_plane(lambda: live.node.processor._ids) == 11, "the eleventh makes it pause"
-        clock.advance(60_000)
+        clock.advance("60s")
         wait_until(lambda: live.on_data_plane(lambda: live.node.processor._ids) == 14)
         for client in clients:
             assert client.call(18, 0, {}).error_code == 0

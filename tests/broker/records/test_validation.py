@@ -52,8 +52,8 @@ def test_a_valid_batch_passes(codec: Compression) -> None:
 @pytest.mark.parametrize(
     ("raw", "error", "text"),
     [
-        (bytearray(), InvalidRecord, "0 bytes are none"),
-        (good()[: HEADER_SIZE - 1], InvalidRecord, "60 bytes are none"),
+        (bytearray(), InvalidRecord, "0 bytes hold none"),
+        (good()[: HEADER_SIZE - 1], InvalidRecord, "60 bytes hold none"),
         (good()[:-1], CorruptMessage, "came with"),
         (good() + good(), InvalidRecord, "only one record batch"),
         (patched(good(), 8, -5, 4), CorruptMessage, "came with"),

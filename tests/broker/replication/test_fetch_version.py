@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.broker.replication.replica_fetcher import fetch_version
+from streamactors.broker.replication.follower_request import fetch_version
 
 
 @pytest.mark.parametrize(

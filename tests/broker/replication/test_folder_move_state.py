@@ -9,12 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from streamactors.broker.replication.folder_move_state import (
     CLOSE,
-    Asked,
     Begin,
     Copy,
     Discard,
     Effect,
     Event,
+    FolderRequested,
     Move,
     MovePhase,
     Replace,
@@ -64,7 +64,7 @@ class MoveMachine(RuleBasedStateMachine):
     @rule(folder=st.sampled_from([A, B, C]))
     def ask(self, folder: Path) -> None:
         self.wish = folder
-        self.feed(Asked(None if folder == self.at else folder))
+        self.feed(FolderRequested(None if folder == self.at else folder))
 
     @precondition(lambda self: self.stepping)
     @rule(left=st.sampled_from([0, CLOSE, CLOSE + 1, 10 * CLOSE]))

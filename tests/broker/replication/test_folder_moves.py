@@ -43,7 +43,7 @@ class Rig:
             config=self.settings,
             purgatories=(),
             fetch_purgatory=SimpleNamespace(watchers={}),
-            replication=None,
+            replication=SimpleNamespace(others=False),
             helpers=SimpleNamespace(run=lambda fn, then: then(HelperOutcome(value=fn()))),
             data_plane=SimpleNamespace(call_later=self._call_later),
         )

@@ -47,7 +47,9 @@ class Rig:
             logs=self.logs,
             purgatories=(self.produce, self.fetch, self.unwatched),
             fetch_purgatory=self.fetch,
-            replication=SimpleNamespace(lag_ms=30_000.0, lease_end_ms=ALWAYS, eligible=lambda replica, epoch: True),
+            replication=SimpleNamespace(
+                others=True, lag_ms=30_000.0, lease_end_ms=ALWAYS, eligible=lambda replica, epoch: True
+            ),
         )
         self.partition = HostedPartition(self.node, STATE, self.logs.create("orders", 0, STATE.topic_id, LogConfig()))
         for purgatory in (self.produce, self.fetch):

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import ChannelAnswer, ChannelBroken
 from streamactors.broker.replication.isr_publisher import IsrPublisher
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrOutcome, PartitionsAltered
 from streamactors.broker.replication.leader_state import LeaderState
 
 
@@ -32,11 +32,10 @@ class Controllers:
     def __init__(self) -> None:
         self.asked: list[dict[int, int]] = []
 
-    def ask(self, api: tuple[int, int], body: Any, then: Callable[[Any], object]) -> None:
-        (topic,) = body["topics"]
-        (partition,) = topic["partitions"]
-        self.asked.append({each["broker_id"]: each["broker_epoch"] for each in partition["new_isr_with_epochs"]})
-        self.then = then
+    def submit(self, command: AlterPartition, reply: Callable[[PartitionsAltered], object]) -> None:
+        (proposal,) = command.proposals
+        self.asked.append(dict(proposal.isr))
+        self.then = reply
 
 
 def test_a_proposal_that_is_sent_again_names_the_broker_epoch_under_which_the_follower_had_everything() -> None:
@@ -48,14 +47,14 @@ def test_a_proposal_that_is_sent_again_names_the_broker_epoch_under_which_the_fo
     )
     state = LeaderState(1, epoch=5, start_offset=0, replicas=(1, 2), isr=(1,), partition_epoch=7, now_ms=0.0)
     controllers = Controllers()
-    publisher = IsrPublisher(node, controllers)
+    publisher = IsrPublisher(node, controllers, controllers)
     state.fetched(2, 102, 30, 30, 1.0)
     proposal = state.growth(2, 30, lambda replica, epoch: True)
     assert proposal is not None
     publisher.propose(Leading(state), proposal)  # type: ignore[arg-type]
     later.pop()()
     state.fetched(2, 110, 24, 30, 2.0)  # it has lost records in a power cut, and has registered again
-    controllers.then(ChannelAnswer(error=ChannelBroken("lost")))
+    controllers.then(PartitionsAltered(ErrorCode.NOT_CONTROLLER))  # the answer is lost
     later.pop()()
     assert controllers.asked == [{1: 101, 2: 102}, {1: 101, 2: 102}]  # the controller refuses an old epoch
 
@@ -73,14 +72,12 @@ def test_a_proposal_that_the_controller_could_not_carry_out_is_sent_again(code: 
     )
     state = LeaderState(1, epoch=5, start_offset=0, replicas=(1, 2), isr=(1, 2), partition_epoch=7, now_ms=0.0)
     controllers = Controllers()
-    publisher = IsrPublisher(node, controllers)
+    publisher = IsrPublisher(node, controllers, controllers)
     proposal = state.shrinkage(30, 100.0, 10.0)
     assert proposal is not None
     publisher.propose(Leading(state), proposal)  # type: ignore[arg-type]
     later.pop()()
-    partition = SimpleNamespace(partition_index=0, error_code=code)
-    topics = [] if about == "the request" else [SimpleNamespace(topic_id="orders", partitions=[partition])]
-    error_code = code if about == "the request" else ErrorCode.NONE
-    controllers.then(ChannelAnswer(SimpleNamespace(error_code=error_code, topics=topics)))
+    of_request = about == "the request"
+    controllers.then(PartitionsAltered(code) if of_request else PartitionsAltered(ErrorCode.NONE, (IsrOutcome(code),)))
     later.pop()()
     assert controllers.asked == [{1: 101}, {1: 101}]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.replication.replicas import Replicas
 from tests.broker.replication.test_replicas import produce
 from tests.broker.replication.two_brokers import TOPIC, Pair
 
@@ -20,7 +21,7 @@ def follower_stops(pair: Pair) -> None:
 def follower_begins_anew(pair: Pair, ends: tuple[int, int]) -> None:
     """Broker 2 follows again, until its log has these ends."""
     live = pair.brokers[2]
-    follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
+    follower = Replicas(live.node, live.node.partitions, *[live.replicas._membership] * 2)  # type: ignore[attr-defined]
     live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
     live.on_data_plane(follower.start)
     pair.elect(1, (1,))

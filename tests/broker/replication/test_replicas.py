@@ -25,6 +25,7 @@ from streamactors.broker.metadata.metadata_record import (
 from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.broker.replication import replica_fetcher
 from streamactors.broker.replication.follower_state import Follow, judge_range
+from streamactors.broker.replication.replicas import Replicas
 from tests.broker.live_broker import GatedDisk, batch
 from tests.broker.replication.two_brokers import EPOCHS, TOPIC, TOPIC_ID, Pair
 from tests.broker.wire import wait_until
@@ -281,7 +282,7 @@ def test_a_slow_disk_of_a_follower_delays_acks_all_and_not_its_data_plane(tmp_pa
         pair.until(lambda: pair.ends(1) == pair.ends(2) == (1, 1))
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 def test_a_follower_whose_sync_fails_fetches_again(tmp_path: Path) -> None:
     disk = GatedDisk()
     with Pair(tmp_path, settings={"log.flush.interval.messages": 1}, disks={2: disk}) as pair:
@@ -324,7 +325,7 @@ def test_a_partition_that_goes_while_the_range_of_its_leader_is_asked_for_does_n
         leader.advance_high_watermark(5)
         leader.roll(0)
         leader.trim.advance_log_start(4, 0)
-        follower = live.replicas.__class__(live.node, live.node.partitions, live.replicas._controllers)  # type: ignore[attr-defined]
+        follower = Replicas(live.node, live.node.partitions, *[live.replicas._membership] * 2)  # type: ignore[attr-defined]
         live.node.replication = live.replicas = follower  # type: ignore[attr-defined]
         live.on_data_plane(follower.start)
         LINKS.disturb((), {("127.0.0.1", pair.brokers[1].port): 50.0})

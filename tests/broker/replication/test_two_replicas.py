@@ -42,7 +42,9 @@ def node(tmp_path: Any) -> Iterator[Any]:
         produce_purgatory=produce,
         fetch_purgatory=fetch,
         purgatories=(fetch, produce),
-        replication=SimpleNamespace(lag_ms=30_000.0, lease_end_ms=ALWAYS, eligible=lambda replica, epoch: True),
+        replication=SimpleNamespace(
+            others=True, lag_ms=30_000.0, lease_end_ms=ALWAYS, eligible=lambda replica, epoch: True
+        ),
     )
     made.partitions = PartitionTable(made)  # type: ignore[arg-type]
     yield made

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from streamactors.broker.errors import ErrorCode
@@ -24,8 +23,8 @@ from streamactors.broker.metadata.metadata_record import (
     PartitionRecord,
     TopicRecord,
 )
-from streamactors.broker.network.outgoing.channel import ChannelAnswer
 from streamactors.broker.replication.hosted_partition import HostedPartition
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrOutcome, PartitionsAltered
 from streamactors.broker.replication.lease_state import ALWAYS
 from streamactors.broker.replication.replicas import Replicas
 from streamactors.broker.server.metadata_publisher import MetadataPublisher
@@ -52,9 +51,9 @@ class Controllers:
     def lease_end_ms(self) -> float:
         return self._pair.lease_end_ms
 
-    def ask(self, api: tuple[int, int], body: Mapping[str, Any], then: Callable[[Any], object]) -> None:
-        answer = self._pair.alter(api, body)
-        self._pair.brokers[self._id].node.data_plane.execute(lambda: then(answer))
+    def submit(self, command: AlterPartition, reply: Callable[[PartitionsAltered], object]) -> None:
+        answer = self._pair.alter(command)
+        self._pair.brokers[self._id].node.data_plane.execute(lambda: reply(answer))
 
 
 class Pair:
@@ -83,7 +82,8 @@ class Pair:
         for live in self.brokers.values():
             live.__enter__()
             node = live.node
-            replicas = Replicas(node, node.partitions, Controllers(self, node.node_id))
+            controllers = Controllers(self, node.node_id)
+            replicas = Replicas(node, node.partitions, controllers, controllers)
             node.replication = replicas
             live.on_data_plane(replicas.start)
             live.replicas = replicas  # type: ignore[attr-defined]
@@ -137,33 +137,25 @@ class Pair:
     def committed(self) -> PartitionRecord:
         return self._image.topics[TOPIC].partitions[0]
 
-    def alter(self, api: tuple[int, int], body: Mapping[str, Any]) -> ChannelAnswer:
+    def alter(self, command: AlterPartition) -> PartitionsAltered:
         """Answer AlterPartition as a controller does."""
-        assert api == (56, 3)
-        asked = body["topics"][0]["partitions"][0]
+        (asked,) = command.proposals
         known = self.committed
         if self.refusals:
             code = self.refusals.pop(0)
-        elif asked["leader_epoch"] != known.leader_epoch:
+        elif asked.leader_epoch != known.leader_epoch:
             code = ErrorCode.FENCED_LEADER_EPOCH
-        elif asked["partition_epoch"] != known.partition_epoch:
+        elif asked.partition_epoch != known.partition_epoch:
             code = ErrorCode.INVALID_UPDATE_VERSION
         else:
             code = ErrorCode.NONE
-            isr = tuple(each["broker_id"] for each in asked["new_isr_with_epochs"])
-            assert all(each["broker_epoch"] == EPOCHS[each["broker_id"]] for each in asked["new_isr_with_epochs"])
-            self.write(PartitionChange(0, TOPIC_ID, isr=isr))
+            assert all(epoch == EPOCHS[broker] for broker, epoch in asked.isr)
+            self.write(PartitionChange(0, TOPIC_ID, isr=tuple(broker for broker, _ in asked.isr)))
             known = self.committed
-        partition = SimpleNamespace(
-            partition_index=0,
-            error_code=code,
-            leader_id=known.leader,
-            leader_epoch=known.leader_epoch,
-            isr=known.isr if not code else (),
-            partition_epoch=known.partition_epoch if not code else 0,
-        )
-        topic = SimpleNamespace(topic_id=TOPIC_ID, partitions=[partition])
-        return ChannelAnswer(SimpleNamespace(error_code=0, topics=[topic]))
+        outcome = IsrOutcome(code)
+        if not code:
+            outcome = IsrOutcome(code, known.leader, known.leader_epoch, known.isr, known.partition_epoch)
+        return PartitionsAltered(ErrorCode.NONE, (outcome,))
 
     # --- views ---
 

@@ -183,7 +183,34 @@ def test_operations_and_resource_types_have_the_numbers_of_apache_kafka() -> Non
     assert [(each.name, int(each)) for each in ResourceType] == [(n, at) for at, n in enumerate(types.split())]
 
 
-def test_a_range_of_hosts_in_an_entry_of_an_earlier_version_is_named_once(caplog) -> None:
-    made = authoriser(old := entry(permission=DENY, host="10.0.0.0/8"))
+def test_an_entry_for_a_range_of_hosts_denies_and_allows_the_clients_in_it() -> None:
+    made = authoriser(entry(host="*"), entry(permission=DENY, host="10.0.0.0/8"))
+    assert may(made, host="11.0.0.1")
+    assert not may(made, host="10.200.0.1")
+    made.use([entry(host="fe80::/10")])
+    assert may(made, host="fe80::7")
+    assert not may(made, host="10.200.0.1")
+
+
+def test_a_host_of_an_earlier_version_that_is_no_range_is_named_once(caplog) -> None:
+    made = authoriser(old := entry(permission=DENY, host="999/99"))
     made.use([old])
-    assert caplog.text.count("on t for host 10.0.0.0/8 matches no client") == 1
+    assert caplog.text.count("on t for host 999/99 matches no client: Could not parse [999/99]") == 1
+
+
+def test_a_right_that_is_taken_away_while_another_thread_decides_is_not_remembered() -> None:
+    # A helper thread matches the regular expression of a consumer group with the topics that its member may describe. It had looked at the
+    # entries -> the data plane replaced them, and forgot all decisions -> the helper stored its own: allowed, until the entries changed again.
+    made = AclAuthoriser((), everyone_without_entries=False)
+
+    class TakenAway(AccessControlEntry):
+        """An entry that is removed while it is looked at."""
+
+        def __getattribute__(self, name: str) -> object:
+            if name == "permission_type":
+                made.use(())
+            return super().__getattribute__(name)
+
+    made.use([TakenAway(uuid.uuid4(), TOPIC, "t", LITERAL, ANN, "*", Operation.READ, ALLOW)])
+    may(made)
+    assert not may(made)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker.errors import ErrorCode, Refusal
-from streamactors.broker.security.client_login import AUTHENTICATE, HANDSHAKE, Door, log_in
+from streamactors.broker.security.client_login import AUTHENTICATE, HANDSHAKE, ListenerCredentials, log_in
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
 from streamactors.broker.security.sasl.scram import SHA_256, Scram, ScramClient, new_credential
 
@@ -36,8 +36,8 @@ class Listener:
         return SimpleNamespace(error_code=0, auth_bytes=answer, session_lifetime_ms=0)
 
 
-def door(mechanism: str = "SCRAM-SHA-256", password: str = "pw") -> Door:
-    return Door(mechanism=mechanism, user="ann", password=password)
+def door(mechanism: str = "SCRAM-SHA-256", password: str = "pw") -> ListenerCredentials:
+    return ListenerCredentials(mechanism=mechanism, user="ann", password=password)
 
 
 def test_a_login_by_scram_is_a_handshake_and_two_messages() -> None:
@@ -49,7 +49,7 @@ def test_a_login_by_scram_is_a_handshake_and_two_messages() -> None:
 
 def test_a_door_without_a_mechanism_sends_nothing() -> None:
     listener = Listener("SCRAM-SHA-256")
-    log_in(Door(), listener)
+    log_in(ListenerCredentials(), listener)
     assert listener.asked == []
 
 
@@ -76,8 +76,8 @@ def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has() -> None:
         ("r={nonce}x,s=c2FsdA==,i=0", "the server wants 0 iterations"),
         ("r={nonce}x,s=c2FsdA==,i=many", "no salt or no number of iterations"),
         ("r={nonce}x,s=a,i=4096", "no salt or no number of iterations"),
-        ("r=other,s=c2FsdA==,i=4096", "no answer to ours"),
-        ("\udcff", "no answer to ours"),
+        ("r=other,s=c2FsdA==,i=4096", "does not answer ours"),
+        ("\udcff", "does not answer ours"),
     ],
 )
 def test_a_challenge_that_costs_seconds_or_is_none_ends_the_login(challenge: str, why: str) -> None:

@@ -104,7 +104,7 @@ def test_a_wrong_secret_and_an_unknown_token_are_refused_alike(enter: Enter) -> 
 def test_owner_requester_and_renewers_may_renew_and_others_not(enter: Enter, clock: VirtualClock) -> None:
     token = make(enter("boss"), "User:bob", owner="ann")
     assert (token.principal_name, token.token_requester_principal_name) == ("ann", "boss")
-    clock.advance(1_000)
+    clock.advance("1s")
     for user, code in (("ann", 0), ("bob", 0), ("boss", 0), ("eve", ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)):
         answer = enter(user).call(39, 2, {"hmac": token.hmac, "renew_period_ms": 2 * DAY_MS})
         assert answer.error_code == code, user
@@ -120,7 +120,7 @@ def test_a_token_expires_and_admits_nobody_then(enter: Enter, clock: VirtualCloc
     ann = enter("ann")
     token = make(ann, lifetime_ms=5_000)
     assert token.expiry_timestamp_ms == token.max_timestamp_ms == clock.wall_ms() + 5_000
-    clock.advance(5_001)
+    clock.advance("5001ms")
     assert enter(token.token_id, bytes(token.hmac)).login.code == ErrorCode.SASL_AUTHENTICATION_FAILED  # type: ignore[attr-defined]
     answer = ann.call(39, 2, {"hmac": token.hmac, "renew_period_ms": 1})
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED

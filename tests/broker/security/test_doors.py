@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from streamactors.broker import Cluster
-from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.cluster.cluster_credentials import make_certificates
 from streamactors.broker.errors import ErrorCode
 from tests.broker.security.door_clients import address, consume, encrypted, end_of, produce, wire
 from tests.broker.wire import WireClient, wait_until
@@ -222,6 +223,16 @@ def test_a_handshake_that_stands_still_stops_nobody_else(cluster: Cluster) -> No
 
 
 # ---- certificates of clients ----
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have 127.0.0.1 alone")
+def test_the_certificate_of_a_cluster_names_the_hosts_at_which_it_listens() -> None:
+    # it named the hosts of loopback alone, and a client that verifies names refused each other address
+    with Cluster(tls=True, listen="127.0.0.77:0") as cluster:
+        cluster.create_topic("t")
+        client = AdminClient(cluster.client_properties())
+        assert cluster.bootstrap_servers.startswith("127.0.0.77:")
+        assert "t" in client.list_topics(timeout=30).topics
 
 
 def test_the_principal_of_a_clients_certificate(tmp_path) -> None:

@@ -25,7 +25,8 @@ from streamactors.broker.cluster.several import memory_of
 from streamactors.broker.protocol.api_keys import NAMES
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
-from streamactors.broker.protocol.schema import FieldSchema, StructSchema, known_versions, load_struct
+from streamactors.broker.protocol.schema import known_versions, load_struct
+from streamactors.broker.protocol.structures import FieldSchema, StructSchema
 from tests.broker.live_broker import batch, fetch_body, produce_body
 from tests.broker.wire import WireClient
 

@@ -122,7 +122,7 @@ def test_users_and_entries_survive_a_restart(tmp_path) -> None:
 def test_a_cluster_says_what_is_missing() -> None:
     with pytest.raises(BrokerStartError, match="needs users"):
         Cluster(acls=[])
-    with pytest.raises(BrokerStartError, match="not empty"):
+    with pytest.raises(BrokerStartError, match="must not be empty"):
         Cluster(users={"ann": ""})
     with Cluster(users={"ann": "a"}) as running:
         with pytest.raises(BrokerStartError, match="there is no user 'bob' in this Cluster; it has ann"):

@@ -13,13 +13,13 @@ from streamactors.broker import Cluster
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.listeners import inter_broker_listener
 from streamactors.broker.config.setting import InvalidSetting
-from streamactors.broker.security.client_door import door_of
+from streamactors.broker.security.client_credentials import credentials_of
 from streamactors.broker.security.java_stores import UnusableStore, is_java_store, store_of
-from streamactors.broker.security.node_doors import door_of_nodes
+from streamactors.broker.security.node_credentials import credentials_of_nodes
 from streamactors.broker.security.tls import Tls, TlsSettings, make_context
 from streamactors.broker.wire_request import call
-from streamactors.cli.client_properties import properties_of
 from streamactors.cli.main import run
+from streamactors.cli.property_file import properties_of
 
 pkcs12 = pytest.importorskip("cryptography.hazmat.primitives.serialization.pkcs12")
 from cryptography import x509  # noqa: E402
@@ -90,7 +90,7 @@ def test_librdkafka_and_this_package_come_in_with_the_stores_of_a_java_client(
     found = properties_of(java_properties)
     client = AdminClient({"bootstrap.servers": running.bootstrap_servers, **found})
     assert client.list_topics(timeout=30).cluster_id == running.cluster_id
-    answer = call(running.bootstrap_servers, DESCRIBE_CLUSTER, {}, door=door_of(found))
+    answer = call(running.bootstrap_servers, DESCRIBE_CLUSTER, {}, credentials=credentials_of(found))
     assert answer.cluster_id == running.cluster_id
 
 
@@ -111,11 +111,11 @@ def test_a_key_store_has_the_key_and_its_chain_and_a_trust_store_the_authorities
 
 
 def test_what_cannot_be_read_is_refused_with_the_way_out(files: Files, tmp_path: Path) -> None:
-    with pytest.raises(UnusableStore, match="its password is another one"):
+    with pytest.raises(UnusableStore, match="the password is wrong"):
         store_of(str(files.server), "wrong")
     with pytest.raises(UnusableStore, match=r"\(JKS\); convert it: keytool -importkeystore -srckeystore .*old\.jks"):
         store_of(str(files.jks), "")
-    with pytest.raises(InvalidSetting, match=r"^ssl\.keystore\.location: .*its password is another one"):
+    with pytest.raises(InvalidSetting, match=r"^ssl\.keystore\.location: .*the password is wrong"):
         make_context(TlsSettings(keystore_location=str(files.server), keystore_password="wrong"))
     assert not is_java_store(str(tmp_path / "none"))
 
@@ -149,8 +149,8 @@ def test_nodes_connect_to_each_other_with_the_stores(running: Cluster, files: Fi
         "ssl.truststore.password": PASSWORD,
     }
     config = BrokerConfig.of(settings)
-    door = door_of_nodes(config, inter_broker_listener(config))
-    assert call(running.bootstrap_servers, DESCRIBE_CLUSTER, {}, door=door).cluster_id == running.cluster_id
+    door = credentials_of_nodes(config, inter_broker_listener(config))
+    assert call(running.bootstrap_servers, DESCRIBE_CLUSTER, {}, credentials=door).cluster_id == running.cluster_id
     wrong = BrokerConfig.of({**settings, "ssl.keystore.password": "wrong"})
-    with pytest.raises(InvalidSetting, match="its password is another one"):
-        door_of_nodes(wrong, inter_broker_listener(wrong))
+    with pytest.raises(InvalidSetting, match="the password is wrong"):
+        credentials_of_nodes(wrong, inter_broker_listener(wrong))

@@ -21,13 +21,14 @@ from typing import Any
 import pytest
 
 import streamactors
-from streamactors.broker.http.door import HttpDoor
 from streamactors.broker.http.endpoint import HttpEndpoint, Page
+from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.broker.metadata.security_record import DelegationToken
 from streamactors.broker.security.delegation_tokens import DelegationTokens, hmac_of
 from streamactors.broker.security.sasl.mechanism import AuthenticationFailed
 from streamactors.broker.security.sasl.plain import Plain
 from streamactors.broker.security.sasl.scram import HASHES, Scram, ScramClient, new_credential
+from streamactors.dashboard.server.access import Access
 from streamactors.kafka.state.queries import query_server
 from streamactors.stages.stream_refs import link
 
@@ -92,7 +93,7 @@ def asked_over_http(port: int, secret: str, path: str) -> bool:
 
 
 def metrics(secret: str) -> bool:
-    endpoint = HttpEndpoint(HttpDoor("127.0.0.1", 0, token="right"), {"/metrics": lambda: Page(b"x")})
+    endpoint = HttpEndpoint(MetricsEndpoint("127.0.0.1", 0, token="right"), {"/metrics": lambda: Page(b"x")})
     try:
         return asked_over_http(endpoint.port, secret, "/metrics")
     finally:
@@ -128,11 +129,22 @@ def spark_bridge(secret: str) -> bool:
         return bridge.Bridge._has_token(made, ours, "a peer")
 
 
+def dashboard_token(secret: str) -> bool:
+    return Access("right").admits({"authorization": f"Bearer {secret}"})
+
+
+def dashboard_cookie(secret: str) -> bool:
+    access = Access("any")
+    access._session = "right"
+    return access.admits({"cookie": f"{access.cookie}={secret}"})
+
+
 PLACES: dict[str, list[Callable[[str], bool]]] = {
     "broker/http/endpoint.py": [metrics],
     "broker/security/delegation_tokens.py": [delegation_token],
     "broker/security/sasl/plain.py": [plain],
     "broker/security/sasl/scram.py": [scram_broker, scram_client],
+    "dashboard/server/access.py": [dashboard_token, dashboard_cookie],
     "kafka/state/queries/query_server.py": [queries],
     "spark/bridge/bridge.py": [spark_bridge],
     "stages/stream_refs/link.py": [stream_ref],

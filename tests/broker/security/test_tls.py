@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.cluster.cluster_credentials import make_certificates
 from streamactors.broker.config.setting import InvalidSetting
 from streamactors.broker.security.principal_mapping import PrincipalMapping
 from streamactors.broker.security.tls import Tls, TlsSettings, distinguished_name, make_context

@@ -145,6 +145,7 @@ def test_a_quorum_of_one_grows_to_three_and_outlives_its_first_voter(tmp_path: P
         assert named.ids == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_a_leader_that_is_removed_hands_over_and_reads_on_without_a_vote(tmp_path: Path) -> None:
     with Growing(tmp_path) as cluster:
         for node in (2, 3):
@@ -163,6 +164,7 @@ def test_a_leader_that_is_removed_hands_over_and_reads_on_without_a_vote(tmp_pat
         assert cluster.described()["voters"] == {1, 2, 3}
 
 
+@pytest.mark.slow
 def test_a_voter_that_lost_its_disk_has_no_vote_until_it_is_added_with_its_new_one(tmp_path: Path) -> None:
     with Growing(tmp_path) as cluster:
         for node in (2, 3):
@@ -195,6 +197,7 @@ def test_a_voter_that_lost_its_disk_has_no_vote_until_it_is_added_with_its_new_o
         assert 3 in cluster.quorum(cluster.leader()).voters
 
 
+@pytest.mark.slow
 def test_a_voter_that_lost_its_disk_elects_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # 1 gets a new disk and starts under its id -> 2 and 3 stop -> 3 starts: the vote of 1, whose log can be behind any other, was enough.
     answers: list[VoteAnswer] = []
@@ -222,6 +225,7 @@ def test_a_voter_that_lost_its_disk_elects_nobody(tmp_path: Path, monkeypatch: p
         assert not cluster.quorum(3).leads
 
 
+@pytest.mark.slow
 def test_a_removal_whose_answer_was_an_error_can_have_been_carried_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +249,7 @@ def test_a_removal_whose_answer_was_an_error_can_have_been_carried_out(
         assert cluster.described()["voters"] == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_voter_at_another_address_has_it_corrected_in_the_log(tmp_path: Path) -> None:
     with Growing(tmp_path) as cluster:
         for node in (2, 3):
@@ -334,6 +339,7 @@ def test_a_controller_without_a_vote_that_finds_no_leader_says_what_to_do(tmp_pa
         pass
 
 
+@pytest.mark.slow
 def test_storage_info_prints_the_voters_that_the_log_names_now(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

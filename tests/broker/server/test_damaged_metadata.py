@@ -133,12 +133,12 @@ def test_a_voter_copies_damaged_metadata_before_it_leads(tmp_path: Path, caplog:
         cluster.await_topic("first")
         leader = cluster.leader()
         assert "first" in cluster.image(leader).topics
-        known = cluster.on_controller(stopped, lambda: cluster.controller(stopped)._metadata.known_end)  # type: ignore[union-attr]
+        known = cluster.on_controller(stopped, lambda: cluster.controller(stopped).metadata.known_end)
         assert known == cluster.on_controller(
             stopped,
             lambda: (
-                cluster.controller(stopped)._metadata.last_epoch,
-                cluster.controller(stopped)._metadata.end_offset,
-            ),  # type: ignore[union-attr]
+                cluster.controller(stopped).metadata.last_epoch,
+                cluster.controller(stopped).metadata.end_offset,
+            ),
         )
     assert [each for each in caplog.messages if "copied again from the other nodes" in each]

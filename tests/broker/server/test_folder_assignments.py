@@ -29,7 +29,7 @@ def test_a_broker_assigns_replicas_in_the_epoch_of_its_own_registration_and_wait
         logs=SimpleNamespace(directory_of=lambda log: FOLDER),
         metadata=SimpleNamespace(image=earlier),
         data_plane=SimpleNamespace(call_later=lambda delay_ms, call: later.append(call)),
-        controller=SimpleNamespace(submit=lambda command, reply: asked.append(command)),
+        active_controller=SimpleNamespace(submit=lambda command, reply: asked.append(command)),
     )
     record = PartitionRecord(0, TOPIC, (3,), (3,), leader=3, leader_epoch=0, partition_epoch=0)
     assignments = FolderAssignments(node)

@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_read_has_failed(two: TwoFolders) -> None:
         wait_until(lambda: live.partition("in-1", 1).lost)
 
 
-@pytest.mark.expects_log("cannot close the log", "its partitions may refuse records", "was not closed in order")
+@pytest.mark.expects_log("cannot close the log", "its partitions may refuse records", "was not closed cleanly")
 def test_a_full_folder_has_not_failed(two: TwoFolders) -> None:
     with two.start() as live, live.client() as client:
         two.create(live)
@@ -135,7 +135,7 @@ def test_a_full_folder_has_not_failed(two: TwoFolders) -> None:
         assert fetched(client, "in-1", 1) == (0, 1)
 
 
-@pytest.mark.expects_log("its partitions may refuse records", "was not closed in order")
+@pytest.mark.expects_log("its partitions may refuse records", "was not closed cleanly")
 def test_a_new_partition_is_made_in_a_folder_with_room(two: TwoFolders) -> None:
     # The folder with the fewest partitions was chosen although its disk was full, and the topic was refused.
     with two.start() as live, live.client() as client:
@@ -231,7 +231,7 @@ def test_the_process_of_a_broker_ends_with_one_sentence(two: TwoFolders) -> None
         run(assembled, ready)
 
 
-@pytest.mark.expects_log("the partition is offline for writes", "was not closed in order")
+@pytest.mark.expects_log("the partition is offline for writes", "was not closed cleanly")
 def test_a_broker_with_one_folder_serves_what_it_can(tmp_path: Path) -> None:
     disk = FailingDisk()
     with LiveBroker(tmp_path, disk=disk) as live, live.client() as client:

@@ -53,6 +53,7 @@ def voters(cluster: ThreeControllers) -> dict[int, Any]:
     return {each.replica_id: each.replica_directory_id for each in partition.current_voters}
 
 
+@pytest.mark.slow
 def test_three_voters_are_named_and_then_changed(tmp_path: Path) -> None:
     with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=3_000) as cluster:
         with cluster.client(cluster.leader()) as client:
@@ -99,15 +100,16 @@ def test_the_upgrade_outlives_its_leader(tmp_path: Path) -> None:
         wait_until(lambda: cluster.nodes[leader].node.voters is not None, "it has the voters of the log")
 
 
+@pytest.mark.slow
 def test_a_voter_that_has_not_told_its_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tell = OwnReplica._tell
+    tell = OwnReplica._report
     silent = {1, 2, 3}
 
     def telling(replica: OwnReplica, *args: Any) -> None:
         if replica._node.node_id not in silent:
             tell(replica, *args)
 
-    monkeypatch.setattr(OwnReplica, "_tell", telling)
+    monkeypatch.setattr(OwnReplica, "_report", telling)
     with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=3_000) as cluster:
         silent.intersection_update([next(node for node in (1, 2, 3) if node != cluster.leader())])
         named = f"controller {min(silent)} has not told the leader the id of its data folder"
@@ -125,6 +127,7 @@ def test_a_voter_that_has_not_told_its_folder_is_named(tmp_path: Path, monkeypat
         wait_until(lambda: upgraded(cluster), "kraft.version is 1")
 
 
+@pytest.mark.slow
 def test_validation_alone_changes_nothing(tmp_path: Path) -> None:
     with ThreeControllers(tmp_path, controller_quorum_fetch_timeout_ms=3_000) as cluster:
 
@@ -136,6 +139,7 @@ def test_validation_alone_changes_nothing(tmp_path: Path) -> None:
         assert all(live.node.voters is None for live in cluster.nodes.values())
 
 
+@pytest.mark.slow
 def test_a_quorum_of_one_is_upgraded_and_grows_after_its_next_start(tmp_path: Path) -> None:
     ports = {node: free_port() for node in (1, 2)}
     bootstrap = f"{HOST}:{ports[1]}"

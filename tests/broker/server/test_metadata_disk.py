@@ -39,9 +39,10 @@ def ended(node: int, folder: Path) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.expects_log(
     "repair the disk and start the broker",
-    "takes part in the quorum of the metadata log no longer",
+    "no longer takes part in the quorum of the metadata log",
     "the metadata cannot be read again",
     "the metadata is read again from its log",
     "the metadata log cannot be written",
@@ -108,7 +109,7 @@ def test_the_only_controller_of_a_cluster_ends_without_a_traceback(
 
 
 @pytest.mark.expects_log(
-    "the metadata log cannot be written", "the partition is offline for writes", "was not closed in order"
+    "the metadata log cannot be written", "the partition is offline for writes", "was not closed cleanly"
 )
 def test_a_node_on_its_own_serves_what_it_can(tmp_path: Path) -> None:
     disk = FailingDisk()

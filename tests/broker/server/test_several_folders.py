@@ -221,7 +221,7 @@ def test_partitions_in_a_folder_for_metadata_alone_are_refused(folders: tuple[Pa
         live.create_topic("orders")
     settings = {"log.dirs": str(folders[1]), "metadata.log.dir": str(folders[0])}
     with pytest.raises(
-        BrokerStartError, match=r"orders-0 is in the folder of metadata\.log\.dir, which is none of log\.dirs"
+        BrokerStartError, match=r"orders-0 is in the folder of metadata\.log\.dir, which is not one of log\.dirs"
     ):
         LiveBroker(folders[0], settings).broker.start()
 

@@ -189,6 +189,7 @@ def test_a_partition_whose_folder_could_not_be_made_is_hosted_later(three: Three
         wait_until(lambda: produced(client, "orders") == 0, "the partition is hosted")
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "follower"])
 def test_a_controller_that_is_short_stays_and_has_the_metadata_later(tmp_path: Path, number: int, leads: bool) -> None:

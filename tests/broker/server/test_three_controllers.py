@@ -191,9 +191,10 @@ def test_without_an_interval_there_are_no_no_op_records(tmp_path: Path) -> None:
         assert cluster.quorum(leader).high_watermark == end + 2  # a topic and its partition
 
 
+@pytest.mark.slow
 @pytest.mark.expects_log(
     "cannot follow the metadata log",
-    "takes part in the quorum of the metadata log no longer",
+    "no longer takes part in the quorum of the metadata log",
     "the metadata log cannot be written",
 )
 def test_a_leader_whose_disk_fails_gives_way_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,6 +216,7 @@ def test_a_leader_whose_disk_fails_gives_way_to_another(tmp_path: Path, monkeypa
         wait_until(lambda: cluster.nodes[first].node.leader_id == -1, "the node knows that it leads no longer")
 
 
+@pytest.mark.slow
 def test_a_follower_that_cannot_read_the_metadata_log_any_more_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,7 +228,7 @@ def test_a_follower_that_cannot_read_the_metadata_log_any_more_ends(
         leader = cluster.leader()
         follower = next(each for each in cluster.nodes if each != leader)
         controller: Any = cluster.quorum(follower)._owner
-        monkeypatch.setattr(controller._metadata, "load", damaged)
+        monkeypatch.setattr(controller.metadata, "load", damaged)
         client = cluster.nodes[leader].client()
         create(client, "t", 2)
         wait_until(lambda: controller.broken, "the follower ends")

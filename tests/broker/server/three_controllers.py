@@ -15,7 +15,6 @@ from streamactors.broker.log.disk import Disk
 from streamactors.broker.log.partition_metadata import encode_uuid
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.quorum.quorum import Quorum
-from streamactors.broker.server.voting import BothControllers
 from tests.broker.controller.clusters import TOPIC_ID
 from tests.broker.live_broker import LiveBroker
 from tests.broker.wire import WireClient, wait_until
@@ -77,15 +76,12 @@ class ThreeControllers:
             list(pool.map(lambda node: node.__exit__(None, None, None), stopping))
 
     def controller(self, node: int) -> Controller:
-        found = self.nodes[node].node.controller
-        controller = found._voting.controller if isinstance(found, BothControllers) else found
+        controller = self.nodes[node].node.controller
         assert isinstance(controller, Controller)
         return controller
 
     def quorum(self, node: int) -> Quorum:
-        quorum = self.controller(node)._quorum
-        assert quorum is not None
-        return quorum
+        return self.controller(node)._quorum
 
     def on_controller(self, node: int, call: Callable[[], Any]) -> Any:
         return call_on(self.controller(node)._dispatcher, call)
@@ -108,8 +104,6 @@ class ThreeControllers:
     def _described(self, node: int) -> str:
         controller = self.controller(node)
         quorum, replica = controller._quorum, controller._replica
-        if quorum is None or replica is None:
-            return "it has not started"
         state, channels = quorum.state, replica._channels
         links = {
             f"{target} {purpose}": f"{channel.address} {channel.in_flight} in flight"

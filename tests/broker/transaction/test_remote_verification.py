@@ -9,10 +9,11 @@ import pytest
 
 from streamactors import log_limit
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import ChannelAnswer
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer
 from streamactors.broker.transaction.remote_verification import RemoteVerification
 from streamactors.broker.transaction.transaction import TopicPartition
-from streamactors.broker.transaction.transaction_messages import Asked
+from streamactors.broker.transaction.transaction_events import SendMarkers
+from streamactors.broker.transaction.transaction_messages import VerificationRequest
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -20,13 +21,17 @@ FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 class Asking:
     """A question about two partitions, whose answer comes when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, adds: bool = False, epoch: int = 0) -> None:
         self.hosted: dict[TopicPartition, Any] = {each: SimpleNamespace(leader_epoch=3) for each in (FIRST, SECOND)}
         self.errors: Any = None
         table: Any = SimpleNamespace(get=lambda *where: self.hosted.get(TopicPartition(*where)))
         self.verification = RemoteVerification(SimpleNamespace(), table)  # type: ignore[arg-type]
         self.verification._channels = SimpleNamespace(to=lambda _: SimpleNamespace(request=self._request))  # type: ignore[assignment]
-        self.verification.ask(1, Asked("tx", 7, 0, (FIRST, SECOND)), lambda errors: setattr(self, "errors", errors))
+        self.verification.ask(
+            1,
+            VerificationRequest("tx", 7, epoch, (FIRST, SECOND), adds),
+            lambda errors: setattr(self, "errors", errors),
+        )
 
     def _request(self, key: int, version: int, body: Any, then: Any) -> None:
         self._then = then
@@ -42,6 +47,10 @@ class Asking:
         return errors
 
 
+def marker(producer_id: int, epoch: int, version: int = 0) -> SendMarkers:
+    return SendMarkers(producer_id, epoch, True, frozenset(), version)
+
+
 @pytest.fixture
 def asking() -> Asking:
     return Asking()
@@ -52,9 +61,24 @@ def test_the_coordinators_answer_counts(asking: Asking) -> None:
 
 
 def test_a_marker_makes_the_answer_too_old(asking: Asking) -> None:
-    asking.verification.marked(FIRST, 8)  # of another producer
-    asking.verification.marked(SECOND, 7)
+    asking.verification.marked(FIRST, marker(8, 0))  # of another producer
+    asking.verification.marked(SECOND, marker(7, 0))
     assert asking.answer() == {FIRST: ErrorCode.NONE, SECOND: ErrorCode.INVALID_TXN_STATE}
+
+
+def test_the_marker_of_the_transaction_before_does_not_matter_to_the_next_one() -> None:
+    # The end is answered before its markers are written -> the producer sends its next batch with the next epoch -> the marker, which has that
+    # epoch, comes while the partition is being added -> the batch was refused with INVALID_TXN_STATE, and the producer had to abort.
+    asking = Asking(adds=True, epoch=4)
+    asking.verification.marked(FIRST, marker(7, 4, version=2))
+    asking.verification.marked(SECOND, marker(7, 5, version=2))  # of this transaction: the append will be fenced
+    assert asking.answer() == {FIRST: ErrorCode.NONE, SECOND: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_a_marker_of_the_old_protocol_has_who_adds_ask_again() -> None:
+    asking = Asking(adds=True, epoch=4)
+    asking.verification.marked(FIRST, marker(7, 4))
+    assert asking.answer() == {FIRST: ErrorCode.CONCURRENT_TRANSACTIONS, SECOND: ErrorCode.NONE}
 
 
 def test_a_leadership_that_went_and_came_back_makes_the_answer_too_old(asking: Asking) -> None:
@@ -98,7 +122,7 @@ def test_a_right_that_this_broker_lacks_is_one_line_a_second_however_many_transa
     monkeypatch.setattr(log_limit._of_process, "_now_s", lambda: 0.0)
     asking.answer(of_all=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     for number in range(30):
-        asking.verification.ask(1, Asked(f"tx-{number}", 8 + number, 0, (FIRST,)), lambda errors: None)
+        asking.verification.ask(1, VerificationRequest(f"tx-{number}", 8 + number, 0, (FIRST,)), lambda errors: None)
         asking.answer(of_all=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert caplog.messages == [
         "the coordinator of transactional id tx verifies nothing: CLUSTER_AUTHORIZATION_FAILED; "

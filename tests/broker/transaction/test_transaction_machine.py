@@ -1,4 +1,7 @@
-"""Random producers, crashes, lost answers and late markers against the transaction coordinator; its laws hold after every step."""
+"""Random producers, crashes, lost answers and late markers against the transaction coordinator; its laws hold after every step.
+
+Producers of both protocols share the transactional ids. For one of version 2 the leader of a partition adds it to the transaction, and each end
+gives a new epoch. The epochs of some ids are about to run out."""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from streamactors.broker.errors import BrokerError, ErrorCode
-from streamactors.broker.transaction.transaction import PREPARED, TopicPartition
+from streamactors.broker.transaction.transaction import BUMPS_EPOCH, PREPARED, TopicPartition, Transaction
 from streamactors.broker.transaction.transaction_events import ExpiryCheck, TimeoutCheck
 from tests.broker.transaction.transaction_world import World
 
@@ -39,6 +42,8 @@ class Producer:
     number: int = 0
     in_flight: int = 0
     dead: bool = False
+    version: int = 0
+    must: bool | None = None  # version 2: the only decision that is left, because an answer was lost or a batch refused
 
 
 class TransactionMachine(RuleBasedStateMachine):
@@ -52,11 +57,19 @@ class TransactionMachine(RuleBasedStateMachine):
         self.asked: set[object] = set()  # transactions whose own producer asked to commit
         self.delayed: list[tuple[Producer, TopicPartition]] = []  # let in by the coordinator, not appended yet
 
-    @initialize(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=3), auto=st.booleans())
-    def begin(self, ids: list[str], auto: bool) -> None:
+    @initialize(
+        ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=3),
+        auto=st.booleans(),
+        level=st.sampled_from([0, 1, 2, 2, 2]),
+        epoch=st.sampled_from([-1, -1, 32_760, 32_764]),
+    )
+    def begin(self, ids: list[str], auto: bool, level: int, epoch: int) -> None:
         self.world.auto = auto
+        self.world.version = level
+        for number, transactional_id in enumerate(IDS):
+            self.world.ids[transactional_id] = Transaction(transactional_id, 100 + number, producer_epoch=epoch)
         for transactional_id in ids:
-            self.a_producer_starts(transactional_id)
+            self.a_producer_starts(transactional_id, level)
 
     def teardown(self) -> None:
         """Law: when all is delivered, every transaction is committed everywhere or nowhere, as its producer was told."""
@@ -70,7 +83,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.a_delayed_write_arrives(0)
         world.now_ms += 10**7
         for transactional_id in list(world.ids):
-            world.step(transactional_id, TimeoutCheck())
+            world.step(transactional_id, TimeoutCheck(world.version))
         for txn in world.ids.values():
             assert txn.state not in PREPARED
             assert txn.pending is None
@@ -89,11 +102,11 @@ class TransactionMachine(RuleBasedStateMachine):
     def producer(self, number: int) -> Producer | None:
         return self.producers[number % len(self.producers)] if self.producers else None
 
-    @rule(transactional_id=st.sampled_from(IDS))
-    def a_producer_starts(self, transactional_id: str) -> None:
-        """The ones before it are not told: they go on as zombies."""
+    @rule(transactional_id=st.sampled_from(IDS), version=st.sampled_from([0, 2, 2]))
+    def a_producer_starts(self, transactional_id: str, version: int) -> None:
+        """The ones before it are not told: they go on as zombies. Old producers exist in a cluster of any level."""
         if len(self.producers) < 6:
-            self.producers.append(Producer(transactional_id))
+            self.producers.append(Producer(transactional_id, version=min(version, self.world.version)))
             self.producers[-1].waiting = ("init", self.world.init(transactional_id))
             self.hear()
 
@@ -107,7 +120,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9))
     def a_producer_asks_for_a_new_epoch(self, number: int) -> None:
         producer = self.idle(number)
-        if producer is not None and not producer.in_flight:
+        if producer is not None and not producer.in_flight and producer.must is None:
             token = self.world.init(producer.transactional_id, claim=producer.producer)
             producer.waiting = ("init", token)
             self.hear()
@@ -121,15 +134,27 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9), partition=st.sampled_from(PARTITIONS))
     def a_producer_writes(self, number: int, partition: TopicPartition) -> None:
         producer = self.idle(number)
-        if producer is None:
+        if producer is None or producer.must is not None:
             return
-        if partition not in producer.added:
+        if producer.version >= BUMPS_EPOCH:
+            self.write_adding(producer, partition)
+        elif partition not in producer.added:
             producer.wants = partition
-            token = self.world.add(producer.producer, partition, transactional_id=producer.transactional_id)
+            token = self.world.add(producer.producer, partition, transactional_id=producer.transactional_id, version=0)
             producer.waiting = ("add", token)
             self.hear()
         else:
             self.write(producer, partition)
+
+    def write_adding(self, producer: Producer, partition: TopicPartition) -> None:
+        """The partition's leader has it added before the first record of the transaction."""
+        entry = self.world.partition(partition).producers.entries.get(producer.producer[0])
+        if entry is not None and entry.producer_epoch == producer.producer[1] and entry.transaction_first_offset >= 0:
+            self.arrive(producer, partition)
+            return
+        token = self.world.add(producer.producer, partition, transactional_id=producer.transactional_id, version=2)
+        producer.waiting, producer.wants = ("lead", token), partition
+        self.hear()
 
     def write(self, producer: Producer, partition: TopicPartition) -> None:
         data = self.world.partition(partition)
@@ -139,6 +164,9 @@ class TransactionMachine(RuleBasedStateMachine):
             if found[partition] is not E.NONE:
                 producer.dead = producer.dead or found[partition] is E.PRODUCER_FENCED
                 return
+        self.arrive(producer, partition)
+
+    def arrive(self, producer: Producer, partition: TopicPartition) -> None:
         if self.slow:
             self.delayed.append((producer, partition))
             producer.in_flight += 1
@@ -163,10 +191,17 @@ class TransactionMachine(RuleBasedStateMachine):
         try:
             data.write(*producer.producer, sequence, value)
         except BrokerError:
-            producer.dead = True
+            self.refused(producer)
             return
         producer.sequences[partition] = sequence + 1
         self.written.setdefault(self.transaction(producer), []).append((partition, value))
+
+    def refused(self, producer: Producer) -> None:
+        """A batch was refused for its epoch. A producer of version 2 aborts and goes on, any other ends."""
+        if producer.version >= BUMPS_EPOCH:
+            producer.must = False
+        else:
+            producer.dead = True
 
     def transaction(self, producer: Producer) -> object:
         return id(producer), producer.number
@@ -174,10 +209,15 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9), commit=st.booleans())
     def a_producer_ends(self, number: int, commit: bool) -> None:
         producer = self.idle(number)
-        if producer is not None and producer.added and not producer.in_flight:
+        if producer is None or producer.in_flight:
+            return
+        if producer.must is not None:
+            commit = producer.must
+        # Version 2 aborts a transaction without a partition, too.
+        if producer.added or producer.must is not None or (producer.version >= BUMPS_EPOCH and not commit):
             if commit:
                 self.asked.add(self.transaction(producer))
-            token = self.world.end(producer.producer, commit, producer.transactional_id)
+            token = self.world.end(producer.producer, commit, producer.transactional_id, version=producer.version)
             producer.waiting = ("commit" if commit else "abort", token)
             self.hear()
 
@@ -224,14 +264,17 @@ class TransactionMachine(RuleBasedStateMachine):
                 what, _ = producer.waiting
                 producer.waiting = None
                 if what in ("commit", "abort"):
-                    producer.dead = True  # it does not know; its successor will find out
+                    if producer.version >= BUMPS_EPOCH:
+                        producer.must = what == "commit"  # it asks again
+                    else:
+                        producer.dead = True  # it does not know; its successor will find out
         self.hear()
 
     @rule(ms=st.sampled_from([1, 30_000, 60_001]), transactional_id=st.sampled_from(IDS))
     def the_sweep_comes_by(self, ms: int, transactional_id: str) -> None:
         self.world.now_ms += ms
         if transactional_id in self.world.ids:
-            self.world.step(transactional_id, TimeoutCheck())
+            self.world.step(transactional_id, TimeoutCheck(self.world.version))
         self.hear()
 
     @rule(transactional_id=st.sampled_from(IDS))
@@ -266,7 +309,16 @@ class TransactionMachine(RuleBasedStateMachine):
                     self.write(producer, producer.wants)
             elif not retriable:
                 producer.dead = True
+        elif what == "lead":
+            if error is E.NONE:
+                producer.added.add(producer.wants)
+                self.arrive(producer, producer.wants)
+            elif not retriable:
+                self.refused(producer)
         elif error is E.NONE:
+            if producer.version >= BUMPS_EPOCH:
+                producer.producer = (answer.producer_id, answer.producer_epoch)
+                producer.sequences, producer.must = {}, None
             self.fates[self.transaction(producer)] = what == "commit"
             producer.added = set()
             producer.number += 1

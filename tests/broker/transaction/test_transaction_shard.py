@@ -29,6 +29,7 @@ def test_a_write_that_failed_is_told_and_goes_to_the_transaction_if_it_is_still_
         name="__transaction_state-3",
         log=log,
         transactions={"pay": "it"} if known else {},
+        _version=lambda: 0,
         _step=lambda name, event: steps.append((name, event.error)),
     )
     transaction = Transaction("pay", 7, 2, state=TransactionState.ONGOING)

@@ -50,7 +50,7 @@ def test_nothing_else_happens_while_markers_are_on_their_way() -> None:
     world.written()
     assert world.error(world.add(producer, P1)) is E.CONCURRENT_TRANSACTIONS
     assert world.error(world.end(producer, True)) is E.CONCURRENT_TRANSACTIONS
-    assert world.error(world.end(producer, False)) is E.INVALID_TXN_STATE
+    assert world.error(world.end(producer, False)) is E.CONCURRENT_TRANSACTIONS
     assert world.error(world.init()) is E.CONCURRENT_TRANSACTIONS
     assert world.verify(producer, P0) == {P0: E.CONCURRENT_TRANSACTIONS}
     world.settle()

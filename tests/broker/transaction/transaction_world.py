@@ -11,7 +11,7 @@ from typing import Any
 
 from streamactors.broker.errors import BrokerError, ErrorCode
 from streamactors.broker.log.producers.producer_state import BatchMetadata, ProducerState
-from streamactors.broker.transaction.transaction import TopicPartition, Transaction
+from streamactors.broker.transaction.transaction import BUMPS_EPOCH, TopicPartition, Transaction
 from streamactors.broker.transaction.transaction_events import (
     AddPartitions,
     EndTransaction,
@@ -56,7 +56,9 @@ class DataPartition:
         self.first_open.setdefault(producer_id, self.end)
         self.end += 1
 
-    def mark(self, producer_id: int, epoch: int, coordinator_epoch: int, committed: bool) -> ErrorCode:
+    def mark(self, producer_id: int, epoch: int, coordinator_epoch: int, committed: bool, version: int) -> ErrorCode:
+        if version >= BUMPS_EPOCH and self.producers.marker_is_stale(producer_id, epoch):
+            return E.INVALID_PRODUCER_EPOCH
         try:
             self.producers.check_marker(producer_id, epoch, coordinator_epoch)
         except BrokerError as error:
@@ -78,6 +80,7 @@ class DataPartition:
 @dataclass
 class World:
     now_ms: int = 1_000
+    version: int = 0  # the cluster's transaction.version, and the protocol of requests without one of their own
     auto: bool = True  # the log answers and markers arrive by themselves
     ids: dict[str, Transaction] = field(default_factory=dict)
     answers: dict[object, Any] = field(default_factory=dict)
@@ -105,7 +108,7 @@ class World:
                     self.answers[reply_to] = response
                 case Write():
                     self.writes.append((transactional_id, effect))
-                case SendMarkers(producer_id, epoch, commit, partitions):
+                case SendMarkers(producer_id, epoch, commit, partitions, _):
                     self.decisions.append((transactional_id, producer_id, epoch, commit))
                     self._owed[transactional_id, producer_id, epoch] = set(partitions)
                     for partition in sorted(partitions):
@@ -122,13 +125,17 @@ class World:
         transactional_id, write = self.writes.pop(0)
         if error is E.NONE:
             dead = write.transaction.state.name == "DEAD"
-            self.log[transactional_id] = None if dead else encode_transaction_value(write.transaction, version=1)
+            self.log[transactional_id] = (
+                None if dead else encode_transaction_value(write.transaction, max(self.version, 1))
+            )
         if transactional_id in self.ids:
             self.step(transactional_id, replace(write.then, error=error))
 
     def deliver_marker(self, at: int = 0) -> ErrorCode:
         transactional_id, coordinator_epoch, send, partition = self.markers.pop(at)
-        error = self.partition(partition).mark(send.producer_id, send.producer_epoch, coordinator_epoch, send.commit)
+        error = self.partition(partition).mark(
+            send.producer_id, send.producer_epoch, coordinator_epoch, send.commit, send.transaction_version
+        )
         key = (transactional_id, send.producer_id, send.producer_epoch)
         if coordinator_epoch == self.coordinator_epoch:
             self._owed.get(key, set()).discard(partition)
@@ -170,12 +177,19 @@ class World:
         token = self.token("init")
         if transactional_id not in self.ids:
             self.ids[transactional_id] = Transaction(transactional_id, next(self._producer_ids))
-        self.step(transactional_id, InitProducerId(token, timeout_ms, *claim))
+        self.step(transactional_id, InitProducerId(token, timeout_ms, *claim, cluster_version=self.version))
         return token
 
-    def add(self, producer: tuple[int, int], *partitions: TopicPartition, transactional_id: str = "tx") -> str:
+    def add(
+        self,
+        producer: tuple[int, int],
+        *partitions: TopicPartition,
+        transactional_id: str = "tx",
+        version: int | None = None,
+    ) -> str:
         token = self.token("add")
-        self.step(transactional_id, AddPartitions(token, *producer, frozenset(partitions)))
+        version = self.version if version is None else version
+        self.step(transactional_id, AddPartitions(token, *producer, frozenset(partitions), client_version=version))
         return token
 
     def verify(self, producer: tuple[int, int], *partitions: TopicPartition, transactional_id: str = "tx") -> dict:
@@ -183,10 +197,19 @@ class World:
         self.step(transactional_id, VerifyPartitions(token, *producer, frozenset(partitions)))
         return dict(self.answers[token].errors)
 
-    def end(self, producer: tuple[int, int], commit: bool, transactional_id: str = "tx") -> str:
+    def end(
+        self, producer: tuple[int, int], commit: bool, transactional_id: str = "tx", *, version: int | None = None
+    ) -> str:
         token = self.token("end")
-        self.step(transactional_id, EndTransaction(token, *producer, commit))
+        version = self.version if version is None else version
+        self.step(transactional_id, EndTransaction(token, *producer, commit, client_version=version))
         return token
+
+    def next_producer(self, token: str) -> tuple[int, int]:
+        """Return the producer id and epoch in the answer to an end."""
+        answer = self.answers[token]
+        assert answer.error is E.NONE
+        return answer.producer_id, answer.producer_epoch
 
     def error(self, token: str) -> ErrorCode:
         error = self.answers[token].error

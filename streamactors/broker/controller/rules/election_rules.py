@@ -1,4 +1,4 @@
-"""Which replica leads a partition after a broker comes, goes or leaves in order. Pure.
+"""Which replica leads a partition after a broker joins, fails or leaves cleanly. Pure.
 
 Owner: the controller. Rules: Apache Kafka's PartitionChangeBuilder. A leader is in the ISR and alive: registered, not fenced, not in
 controlled shutdown. The last member of an ISR stays in it when it fails, because it may have records that no other replica has; in a cluster
@@ -161,7 +161,7 @@ def without_folders(
 
 
 def folders_lost_by(image: MetadataImage, broker: BrokerRegistration) -> set[uuid.UUID]:
-    """Return the data folders that have replicas of a broker, and that it registers no longer."""
+    """Return the data folders that have replicas of a broker, and that it no longer registers."""
     if not broker.log_dirs:
         return set()
     folders = {partition.folder_of(broker.broker_id) for _, partition in partitions_of(image)}

@@ -1,17 +1,23 @@
 """The features of the cluster: which levels this node supports, and the rules by which a level changes. Pure.
 
-Owner: the controller. Checks, their order and texts: Apache Kafka's FeatureControlManager (KIP-584, KIP-778, KIP-1022)."""
+Owner: the controller. Checks, their order and messages: Apache Kafka's FeatureControlManager (KIP-584, KIP-778, KIP-1022)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.controller.command import Facts, Outcome, PlannedChange
 from streamactors.broker.controller.rules.elr_rules import ELR_VERSION, MIN_ISR
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.metadata.image import METADATA_VERSION
+from streamactors.broker.metadata.image import (
+    GROUP_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    TRANSACTION_VERSION,
+)
 from streamactors.broker.metadata.metadata_record import (
     BROKER_RESOURCE,
     ClearElr,
@@ -23,16 +29,17 @@ from streamactors.broker.metadata.metadata_record import (
 from streamactors.broker.quorum.voter_set import KRAFT_VERSIONS
 
 KRAFT_VERSION: Final = "kraft.version"
-CLUSTER_METADATA_VERSION: Final = 19
-"""The level of a new cluster: 3.7-IV4."""
+NEWEST_METADATA_VERSION: Final = 33
+"""4.4-IV2; a new cluster begins with it."""
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
-# A level is named only if all of it is implemented. transaction.version and group.version stay at 0, because level 1 changes
-# the coordinators' records. metadata.version is from 3.3-IV3, the lowest of Apache Kafka 4, to 4.1-IV1.
+# A level is named only if all of it is implemented. metadata.version is from 3.3-IV3, the lowest of Apache Kafka 4, to 4.4-IV2.
 SUPPORTED: Final = (
-    Feature(METADATA_VERSION, 7, 27),
-    Feature("transaction.version", 0, 0),
-    Feature("group.version", 0, 0),
+    Feature(METADATA_VERSION, 7, NEWEST_METADATA_VERSION),
+    Feature(TRANSACTION_VERSION, 0, 2),
+    Feature(GROUP_VERSION, 0, 1),
+    Feature(SHARE_VERSION, 0, 2),
+    Feature(STREAMS_VERSION, 0, 1),
     Feature(ELR_VERSION, 0, 1),
     Feature(KRAFT_VERSION, *KRAFT_VERSIONS),
 )
@@ -66,27 +73,17 @@ class UpdateFeatures:
         return outcome
 
 
-def update_features(facts: Facts, command: UpdateFeatures) -> Plan:
+def update_features(facts: Facts, command: UpdateFeatures) -> PlannedChange:
     """Return the records of the new levels, or the reason why one feature cannot have its level."""
     records: list[MetadataRecord] = []
+    levels = {**facts.image.features, **{each.name: each.level for each in command.updates}}
     for update in command.updates:
-        why = _complaint(facts, update)
+        why = _complaint(facts, update, levels)
         if why is not None:
             text = f"The update failed for all features since the following feature had an error: {why}"
-            return Plan([], Outcome(ErrorCode.INVALID_UPDATE_VERSION, text))
+            return PlannedChange([], Outcome(ErrorCode.INVALID_UPDATE_VERSION, text))
         records += _records(facts, update)
-    return Plan([] if command.validate_only else records, Outcome())
-
-
-def first_features(formatted: list[MetadataRecord], min_isr: int) -> list[MetadataRecord]:
-    """Return the records with which a cluster begins; `formatted` are those of the format of its first controller's folder."""
-    named = {each.name: each.level for each in formatted if isinstance(each, FeatureLevel)}
-    made = list(formatted)
-    if METADATA_VERSION not in named:
-        made.insert(0, FeatureLevel(METADATA_VERSION, CLUSTER_METADATA_VERSION))
-    if named.get(ELR_VERSION):
-        made.append(ConfigRecord(BROKER_RESOURCE, "", MIN_ISR, str(min_isr)))
-    return made
+    return PlannedChange([] if command.validate_only else records, Outcome())
 
 
 def _records(facts: Facts, update: FeatureUpdate) -> list[MetadataRecord]:
@@ -104,7 +101,8 @@ def _records(facts: Facts, update: FeatureUpdate) -> list[MetadataRecord]:
     return made
 
 
-def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
+def _complaint(facts: Facts, update: FeatureUpdate, levels: Mapping[str, int]) -> str | None:
+    """Return the reason against one update, None if there is none. `levels` are those of all features after the whole command."""
     name, level, kind = update
     now = facts.kraft_version if name == KRAFT_VERSION else facts.image.features.get(name, 0)
     prefix = f"Invalid update version {level} for feature {name}. "
@@ -129,12 +127,11 @@ def _complaint(facts: Facts, update: FeatureUpdate) -> str | None:
             return f"{prefix}kraft.version cannot be downgraded: the metadata log names its voters already."
         why = facts.kraft_obstacle() if level > now else None
         return None if why is None else f"{prefix}The voters cannot be named in the metadata log, because {why}."
-    levels = {**facts.image.features, name: level}
     if levels.get(ELR_VERSION, 0) and levels.get(METADATA_VERSION, 0) < FIRST_WITH_ELR:
         return f"{ELR_VERSION} could not be set to 1 because it depends on {METADATA_VERSION} level {FIRST_WITH_ELR}"
     if name == METADATA_VERSION and any(level < each <= now for each in _WITH_OTHER_RECORDS):
         unsafe = kind == UNSAFE_DOWNGRADE
-        return f"Invalid metadata.version {level}. " + (
+        return f"Unsupported metadata.version downgrade from {now} to {level}. " + (
             "Unsafe metadata downgrade is not supported in this version."
             if unsafe
             else "Refusing to perform the requested downgrade because it might delete metadata information."

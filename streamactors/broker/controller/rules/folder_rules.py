@@ -6,10 +6,17 @@ Apache Kafka's ReplicationControlManager. A replica in a folder that its broker 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
-from streamactors.broker.controller.cluster_command import AssignReplicas, FoldersFailed, ReplicasAssigned
-from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.controller.cluster_command import (
+    AssignReplicas,
+    FoldersCordoned,
+    FoldersFailed,
+    ReplicasAssigned,
+)
+from streamactors.broker.controller.command import Facts, Outcome, PlannedChange
 from streamactors.broker.controller.rules.election_rules import (
     FIRST_WITH_FOLDERS,
     alive_in,
@@ -21,17 +28,26 @@ from streamactors.broker.controller.rules.elr_rules import min_isr_of
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.log.folders.folder_ids import UNKNOWN_FOLDER
 from streamactors.broker.metadata.image import METADATA_VERSION, MetadataImage
-from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
+from streamactors.broker.metadata.metadata_record import (
+    BrokerRegistration,
+    BrokerRegistrationChange,
+    MetadataRecord,
+    PartitionChange,
+    PartitionRecord,
+)
+
+FIRST_WITH_CORDONED: Final = 30
+"""The level of metadata.version, 4.3-IV0, from which on brokers have cordoned folders (KIP-1066)."""
 
 
-def assign_replicas(facts: Facts, command: AssignReplicas) -> Plan:
+def assign_replicas(facts: Facts, command: AssignReplicas) -> PlannedChange:
     """Return the records that put replicas into folders, and the error of each assignment."""
     image = facts.image
     if image.features.get(METADATA_VERSION, 0) < FIRST_WITH_FOLDERS:
-        return Plan([], ReplicasAssigned(ErrorCode.UNSUPPORTED_VERSION))
+        return PlannedChange([], ReplicasAssigned(ErrorCode.UNSUPPORTED_VERSION))
     broker = image.brokers.get(command.broker_id)
     if broker is None or broker.broker_epoch != command.broker_epoch:
-        return Plan([], ReplicasAssigned(ErrorCode.STALE_BROKER_EPOCH))
+        return PlannedChange([], ReplicasAssigned(ErrorCode.STALE_BROKER_EPOCH))
     records: list[MetadataRecord] = []
     codes = []
     for folder, topic_id, number in command.assignments:
@@ -48,7 +64,7 @@ def assign_replicas(facts: Facts, command: AssignReplicas) -> Plan:
             if made is not None:
                 records.append(made)
             codes.append(ErrorCode.NONE)
-    return Plan(records, ReplicasAssigned(ErrorCode.NONE, tuple(codes)))
+    return PlannedChange(records, ReplicasAssigned(ErrorCode.NONE, tuple(codes)))
 
 
 def _assigned(
@@ -70,9 +86,28 @@ def _assigned(
     return replace(made, directories=directories)
 
 
-def folders_failed(facts: Facts, command: FoldersFailed) -> Plan:
+def folders_failed(facts: Facts, command: FoldersFailed) -> PlannedChange:
     """Return the records when folders of the controller's own broker fail; no election is unclean."""
     broker = facts.image.brokers.get(command.broker_id)
     if broker is None:
-        return Plan([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
-    return Plan(without_folders(facts.image, broker, command.offline, lambda _: False), Outcome())
+        return PlannedChange([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
+    return PlannedChange(without_folders(facts.image, broker, command.offline, lambda _: False), Outcome())
+
+
+def cordoned(
+    image: MetadataImage, broker: BrokerRegistration, folders: Sequence[uuid.UUID] | None
+) -> list[MetadataRecord]:
+    """Return the record that makes these the cordoned folders of a broker, if they are others than before. None: the broker does not say."""
+    if folders is None or image.features.get(METADATA_VERSION, 0) < FIRST_WITH_CORDONED:
+        return []
+    if broker.cordoned is not None and set(broker.cordoned) == set(folders):
+        return []
+    return [BrokerRegistrationChange(broker.broker_id, broker.broker_epoch, cordoned=tuple(folders))]
+
+
+def folders_cordoned(facts: Facts, command: FoldersCordoned) -> PlannedChange:
+    """Return the record of the controller's own broker, which sends no heartbeats."""
+    broker = facts.image.brokers.get(command.broker_id)
+    if broker is None:
+        return PlannedChange([], Outcome(ErrorCode.STALE_BROKER_EPOCH))
+    return PlannedChange(cordoned(facts.image, broker, command.cordoned), Outcome())

@@ -1,4 +1,4 @@
-"""The rule of AlterConfigs: the records that change settings of topics and brokers. Pure.
+"""The rule of AlterConfigs: the records that change settings of topics, brokers, groups and client metrics. Pure.
 
 Owner: the controller. Checks, error codes and wording are those of Apache Kafka's ConfigAdminManager and
 ConfigurationControlManager, except that settings of features that this broker does not have are refused.
@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
+from streamactors.broker.config.client_metrics_settings import (
+    ClientMetricsSettings,
+    check_client_metrics,
+    client_metrics_of,
+)
 from streamactors.broker.config.describe import resolve_topic_setting
+from streamactors.broker.config.group_settings import GroupConfigSettings, check_group_settings
+from streamactors.broker.config.node_settings import NodeSettings
 from streamactors.broker.config.setting import InvalidSetting, Setting, SettingType
 from streamactors.broker.config.topic_settings import TopicSettings
 from streamactors.broker.config.unsupported import why_refused
@@ -21,19 +28,24 @@ from streamactors.broker.controller.command import (
     ConfigOperation,
     Facts,
     Outcome,
-    Plan,
+    PlannedChange,
     ResourceChange,
 )
 from streamactors.broker.controller.rules.elr_rules import ELR_VERSION, MIN_ISR
+from streamactors.broker.controller.rules.folder_rules import FIRST_WITH_CORDONED
 from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.metadata.image import METADATA_VERSION
 from streamactors.broker.metadata.metadata_record import (
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ClearElr,
     ConfigRecord,
     MetadataRecord,
 )
 
+CORDONED: Final = NodeSettings.cordoned_log_dirs.name
 _OPERATIONS: Final = frozenset(ConfigOperation)
 
 
@@ -57,7 +69,7 @@ def check_topic_settings(config: BrokerConfig, overrides: Mapping[str, str]) -> 
         )
 
 
-def alter_configs(facts: Facts, command: AlterConfigs) -> Plan:
+def alter_configs(facts: Facts, command: AlterConfigs) -> PlannedChange:
     """Return the records of the legal changes; the answer has an outcome per resource, in order."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in command.resources)
     records: list[MetadataRecord] = []
@@ -70,7 +82,7 @@ def alter_configs(facts: Facts, command: AlterConfigs) -> Plan:
             answer.append(Outcome())
         except Refusal as refusal:
             answer.append(Outcome(refusal.code, refusal.message))
-    return Plan([] if command.validate_only else records, answer)
+    return PlannedChange([] if command.validate_only else records, answer)
 
 
 def _alter(facts: Facts, resource: ResourceChange, asked_broker: int | None) -> list[MetadataRecord]:
@@ -88,6 +100,10 @@ def _alter(facts: Facts, resource: ResourceChange, asked_broker: int | None) -> 
         after = _topic(facts, resource, before)
     elif resource.resource_type == BROKER_RESOURCE:
         after = _broker(facts, resource, before, asked_broker)
+    elif resource.resource_type == CLIENT_METRICS_RESOURCE:
+        after = _client_metrics(resource, before)
+    elif resource.resource_type == GROUP_RESOURCE:
+        after = _group(facts, resource, before)
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
     made: list[MetadataRecord] = [ConfigRecord(*key, name, None) for name in before if name not in after]
@@ -98,7 +114,7 @@ def _alter(facts: Facts, resource: ResourceChange, asked_broker: int | None) -> 
 
 
 def _other_min_isr(resource: ResourceChange) -> list[MetadataRecord]:
-    """Return the record that makes no replica eligible any more: with another min.insync.replicas an eligible one may lack records.
+    """Return the record that makes all replicas ineligible: with another min.insync.replicas an eligible one may lack records.
 
     Raises Refusal."""
     if resource.resource_type == BROKER_RESOURCE and resource.resource_name:
@@ -134,6 +150,8 @@ def _broker(
             )
         if int(name) != facts.broker_id and int(name) not in facts.image.brokers:
             raise Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
+    if any(change.name == CORDONED for change in resource.changes):
+        _check_cordoned(facts, resource, before, asked_broker)
     declared = facts.config.declared()
     for change in resource.changes:
         refused = None if change.name in declared else why_refused(change.name)
@@ -141,7 +159,7 @@ def _broker(
             raise Refusal(ErrorCode.INVALID_CONFIG, f"{change.name}: {refused}")
     fixed = [c.name for c in resource.changes if c.name in declared and not declared[c.name].dynamic]
     if fixed:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: Set({', '.join(fixed)})")
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
 
     def present(setting: Setting[Any]) -> Any:
         return facts.config.values.get(setting.name, setting.default)
@@ -154,6 +172,42 @@ def _broker(
         except InvalidSetting as error:
             raise Refusal(ErrorCode.INVALID_REQUEST, str(error)) from None
     return after
+
+
+def _client_metrics(resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str]:
+    def present(setting: Setting[Any]) -> Any:
+        return client_metrics_of(before).values.get(setting.name, setting.default)
+
+    after = _changed(resource, before, ClientMetricsSettings.declared(), present)
+    check_client_metrics(resource.resource_name, after)
+    return after
+
+
+def _group(facts: Facts, resource: ResourceChange, before: Mapping[str, str]) -> dict[str, str]:
+    def present(setting: Setting[Any]) -> Any:
+        return setting.parse(before[setting.name]) if setting.name in before else setting.default
+
+    after = _changed(resource, before, GroupConfigSettings.declared(), present)
+    check_group_settings(facts.config, resource.resource_name, after)
+    return after
+
+
+def _check_cordoned(
+    facts: Facts, resource: ResourceChange, before: Mapping[str, str], asked_broker: int | None
+) -> None:
+    """Raise Refusal unless cordoned.log.dirs may change. The asked broker has looked at the folders; a controller cannot."""
+    if not resource.resource_name:
+        text = f"Cannot update these configs at default cluster level, broker id must be specified: [{CORDONED}]"
+        raise Refusal(ErrorCode.INVALID_REQUEST, text)
+    if facts.image.features.get(METADATA_VERSION, 0) < FIRST_WITH_CORDONED:
+        text = f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+        raise Refusal(ErrorCode.INVALID_CONFIG, text)
+    known = set(before.get(CORDONED, "").split(","))
+    for change in resource.changes:
+        added = change.name == CORDONED and change.operation in (ConfigOperation.SET, ConfigOperation.APPEND)
+        if asked_broker is None and added and change.value and not set(change.value.split(",")) <= known:
+            text = f"When updating {CORDONED} via controllers,  the new value must be a subset of the current configuration value."
+            raise Refusal(ErrorCode.INVALID_CONFIG, text)
 
 
 def _changed(

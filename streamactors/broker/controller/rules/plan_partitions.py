@@ -8,15 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.broker.controller.cluster_command import (
-    AlterPartition,
     ElectLeaders,
-    IsrOutcome,
-    IsrProposal,
-    PartitionsAltered,
     RegisterController,
     UnregisterBroker,
+    UnregisterController,
 )
-from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.controller.command import Facts, Outcome, PlannedChange
 from streamactors.broker.controller.rules.election_rules import (
     alive_in,
     change,
@@ -32,10 +29,14 @@ from streamactors.broker.metadata.delta import apply_records
 from streamactors.broker.metadata.image import METADATA_VERSION, NO_LEADER, MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 from streamactors.broker.metadata.metadata_record import UnregisterBroker as UnregisterBrokerRecord
+from streamactors.broker.metadata.metadata_record import UnregisterController as UnregisterControllerRecord
+from streamactors.broker.replication.isr_requests import AlterPartition, IsrOutcome, IsrProposal, PartitionsAltered
 
 MOST_ELECTIONS: Final = 1_000
 FIRST_WITH_CONTROLLERS: Final = 15
 """The level of metadata.version, 3.7-IV0, from which on controllers register."""
+FIRST_WITH_UNREGISTERED_CONTROLLERS: Final = 33
+"""The level of metadata.version, 4.4-IV2, from which on the cluster forgets a controller."""
 
 
 def allows_unclean(facts: Facts, topic: str) -> bool:
@@ -47,11 +48,11 @@ def allows_unclean(facts: Facts, topic: str) -> bool:
 # --- AlterPartition ---
 
 
-def alter_partition(facts: Facts, command: AlterPartition) -> Plan:
+def alter_partition(facts: Facts, command: AlterPartition) -> PlannedChange:
     """Return the records of the accepted proposals. A move of replicas ends with the proposal that completes the new ISR."""
     broker = facts.image.brokers.get(command.broker_id)
     if broker is None or broker.broker_epoch != command.broker_epoch:
-        return Plan([], PartitionsAltered(ErrorCode.STALE_BROKER_EPOCH))
+        return PlannedChange([], PartitionsAltered(ErrorCode.STALE_BROKER_EPOCH))
     records: list[MetadataRecord] = []
     outcomes = []
     for proposal in command.proposals:
@@ -69,7 +70,7 @@ def alter_partition(facts: Facts, command: AlterPartition) -> Plan:
         now = _found(after, proposal)
         new_leader = now.leader != command.broker_id
         outcomes.append(IsrOutcome(ErrorCode.NEW_LEADER_ELECTED) if new_leader else _outcome(now))
-    return Plan(records, PartitionsAltered(ErrorCode.NONE, tuple(outcomes)))
+    return PlannedChange(records, PartitionsAltered(ErrorCode.NONE, tuple(outcomes)))
 
 
 def _outcome(partition: PartitionRecord) -> IsrOutcome:
@@ -129,7 +130,7 @@ def _altered(
 # --- ElectLeaders ---
 
 
-def elect_leaders(facts: Facts, command: ElectLeaders) -> Plan:
+def elect_leaders(facts: Facts, command: ElectLeaders) -> PlannedChange:
     """Return the elections that are possible. Of all partitions, only those with an election are in the answer."""
     image = facts.image
     everything = command.partitions is None
@@ -144,7 +145,7 @@ def elect_leaders(facts: Facts, command: ElectLeaders) -> Plan:
             records.append(record)
         if not (everything and outcome.code is ErrorCode.ELECTION_NOT_NEEDED):
             answer.append(((name, number), outcome))
-    return Plan(records, answer)
+    return PlannedChange(records, answer)
 
 
 def _elected(image: MetadataImage, name: str, number: int, unclean: bool) -> tuple[Outcome, PartitionChange | None]:
@@ -174,7 +175,7 @@ def _elected(image: MetadataImage, name: str, number: int, unclean: bool) -> tup
 # --- from time to time ---
 
 
-def balance_leaders(facts: Facts) -> Plan:
+def balance_leaders(facts: Facts) -> PlannedChange:
     """Return the elections of preferred leaders, and the unclean elections that topics allow; at most MOST_ELECTIONS at a time.
 
     The answer is their number."""
@@ -196,31 +197,48 @@ def balance_leaders(facts: Facts) -> Plan:
             elections.append(made)
         if len(elections) == MOST_ELECTIONS:
             break
-    return Plan(elections, len(elections))
+    return PlannedChange(elections, len(elections))
 
 
 # --- RegisterController ---
 
 
-def register_controller(facts: Facts, command: RegisterController) -> Plan:
+def register_controller(facts: Facts, command: RegisterController) -> PlannedChange:
     """Return the record of a controller that has started."""
     if facts.image.features.get(METADATA_VERSION, 0) < FIRST_WITH_CONTROLLERS:
         text = "The current MetadataVersion is too old to support controller registrations."
-        return Plan([], Outcome(ErrorCode.UNSUPPORTED_VERSION, text))
-    return Plan([command.registration], Outcome())
+        return PlannedChange([], Outcome(ErrorCode.UNSUPPORTED_VERSION, text))
+    return PlannedChange([command.registration], Outcome())
 
 
 # --- UnregisterBroker ---
 
 
-def unregister_broker(facts: Facts, command: UnregisterBroker) -> Plan:
+def unregister_broker(facts: Facts, command: UnregisterBroker) -> PlannedChange:
     """Return the records that forget a broker. Partitions keep it as a replica until they are moved."""
     broker = facts.image.brokers.get(command.broker_id)
     if broker is None:
         text = f"Broker ID {command.broker_id} is not currently registered"
-        return Plan([], Outcome(ErrorCode.BROKER_ID_NOT_REGISTERED, text))
+        return PlannedChange([], Outcome(ErrorCode.BROKER_ID_NOT_REGISTERED, text))
     if command.broker_id == facts.broker_id:
         text = f"Broker ID {command.broker_id} is the controller, which stays registered while it runs"
-        return Plan([], Outcome(ErrorCode.INVALID_REQUEST, text))
+        return PlannedChange([], Outcome(ErrorCode.INVALID_REQUEST, text))
     changed = without_broker(facts.image, broker.broker_id, lambda topic: allows_unclean(facts, topic))
-    return Plan([*changed, UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch)], Outcome())
+    return PlannedChange([*changed, UnregisterBrokerRecord(broker.broker_id, broker.broker_epoch)], Outcome())
+
+
+# --- UnregisterController ---
+
+
+def unregister_controller(facts: Facts, command: UnregisterController) -> PlannedChange:
+    """Return the record that forgets a controller. It does not take its vote away; a controller that runs registers again."""
+    if command.controller_id == facts.broker_id:
+        text = "Controller cannot unregister itself while it is active."
+        return PlannedChange([], Outcome(ErrorCode.INVALID_REQUEST, text))
+    if facts.image.features.get(METADATA_VERSION, 0) < FIRST_WITH_UNREGISTERED_CONTROLLERS:
+        text = "The current MetadataVersion is too old to support controller unregistration."
+        return PlannedChange([], Outcome(ErrorCode.UNSUPPORTED_VERSION, text))
+    if command.controller_id not in facts.image.controllers:
+        text = f"Controller ID {command.controller_id} is not currently registered."
+        return PlannedChange([], Outcome(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, text))
+    return PlannedChange([UnregisterControllerRecord(command.controller_id)], Outcome())

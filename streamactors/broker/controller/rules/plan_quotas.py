@@ -1,13 +1,13 @@
 """The rules of AlterClientQuotas. Pure, as all rules.
 
-Source: Kafka's ClientQuotaControlManager. Names of quotas and errors were compared with Apache Kafka 4.1.1."""
+Source: Kafka's ClientQuotaControlManager. Names of quotas and errors were compared with Apache Kafka 4.4.0."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
-from streamactors.broker.controller.command import AlterQuotas, Facts, Outcome, Plan, QuotaAlteration
+from streamactors.broker.controller.command import AlterQuotas, Facts, Outcome, PlannedChange, QuotaAlteration
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import MetadataRecord
 from streamactors.broker.metadata.security_record import ClientQuota, QuotaEntity
@@ -31,7 +31,7 @@ _OF_ADDRESSES: Final = {"connection_creation_rate": _WHOLE_INT}
 _ALMOST: Final = 1e-6
 
 
-def alter_quotas(facts: Facts, command: AlterQuotas) -> Plan:
+def alter_quotas(facts: Facts, command: AlterQuotas) -> PlannedChange:
     """Change the quotas of each entity independently of the others. If an entity is named twice, the first change is made and the second
     refused; a change that names a quota twice is refused."""
     records: list[MetadataRecord] = []
@@ -49,7 +49,7 @@ def alter_quotas(facts: Facts, command: AlterQuotas) -> Plan:
         answer.append(Outcome() if wrong is None else Outcome(ErrorCode.INVALID_REQUEST, wrong))
         if wrong is None and not command.validate_only:
             records += _changes(facts, alteration)
-    return Plan(records, answer)
+    return PlannedChange(records, answer)
 
 
 def _changes(facts: Facts, alteration: QuotaAlteration) -> list[MetadataRecord]:
@@ -91,12 +91,14 @@ def _why_not_value(known: dict[str, str], key: str, value: float) -> str | None:
     kind = known.get(key)
     if kind is None:
         return f"Invalid configuration key {key}"
+    if not math.isfinite(value):
+        return f"Quota {key} must be a finite number"
     if value <= 0:
         return f"Quota {key} must be greater than 0"
     if kind == _FRACTION:
         return None
     if value > _LARGEST[kind]:
         return f"Proposed value for {key} is too large for {'an INT' if kind == _WHOLE_INT else 'a LONG'}."
-    if math.isnan(value) or abs(value - round(value)) > _ALMOST:
+    if abs(value - round(value)) > _ALMOST:
         return f"{key} cannot be a fractional value."
     return None

@@ -17,11 +17,12 @@ from streamactors.broker.controller.command import (
     DeleteAcls,
     Facts,
     Outcome,
-    Plan,
+    PlannedChange,
     ScramDeletion,
     ScramUpsert,
 )
 from streamactors.broker.errors import ErrorCode
+from streamactors.broker.metadata.image import METADATA_VERSION
 from streamactors.broker.metadata.metadata_record import BROKER_RESOURCE, ConfigRecord, MetadataRecord
 from streamactors.broker.metadata.security_record import (
     AccessControlEntry,
@@ -29,7 +30,7 @@ from streamactors.broker.metadata.security_record import (
     RemoveUserScramCredential,
     UserScramCredential,
 )
-from streamactors.broker.security.acl_authoriser import is_network
+from streamactors.broker.security.host_networks import NotANetwork, is_network, parse_network
 from streamactors.broker.security.rights import ANY_PATTERN, LITERAL, MATCHING_PATTERN, PREFIXED
 from streamactors.broker.security.sasl.mechanism import MAX_ITERATIONS, MIN_ITERATIONS
 
@@ -39,16 +40,16 @@ _OPERATIONS: Final = range(2, 16)
 _PERMISSIONS: Final = (2, 3)
 _SCRAM_MECHANISMS: Final = (1, 2)
 SALT_SECRET: Final = SecuritySettings.sasl_scram_salt_secret.name
-_NO_NETWORKS: Final = (
-    "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher, which this broker does not have: the host {} would be compared as it "
-    "is, and match no client; add an entry for each address"
-)
+FIRST_WITH_NETWORKS: Final = 32
+"""The level of metadata.version, 4.4-IV1, from which on the host of an entry may be a range of addresses."""
+_NO_NETWORKS: Final = "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher."
 _CLUSTER: Final = 4
 _CLUSTER_NAME: Final = "kafka-cluster"
 
 
-def create_acls(facts: Facts, command: CreateAcls) -> Plan:
-    """Add entries, each independently of the others. One that exists is no error and no record."""
+def create_acls(facts: Facts, command: CreateAcls) -> PlannedChange:
+    """Add entries, each independently of the others. An entry that exists makes neither an error nor a record."""
+    level = facts.image.features.get(METADATA_VERSION, 0)
     known = {_content(entry) for entry in facts.image.acls.values()}
     records: list[MetadataRecord] = []
     answer: list[Outcome] = []
@@ -56,17 +57,19 @@ def create_acls(facts: Facts, command: CreateAcls) -> Plan:
         wrong = _why_not(entry)
         if wrong is not None:
             answer.append(Outcome(ErrorCode.INVALID_REQUEST, wrong))
-        elif is_network(entry.host):
-            answer.append(Outcome(ErrorCode.UNSUPPORTED_VERSION, _NO_NETWORKS.format(entry.host)))
+        elif is_network(entry.host) and level < FIRST_WITH_NETWORKS:
+            answer.append(Outcome(ErrorCode.UNSUPPORTED_VERSION, _NO_NETWORKS))
+        elif (wrong := _why_not_network(entry.host)) is not None:
+            answer.append(Outcome(ErrorCode.INVALID_REQUEST, wrong))
         else:
             if _content(entry) not in known:
                 known.add(_content(entry))
                 records.append(entry)
             answer.append(Outcome())
-    return Plan(records, answer)
+    return PlannedChange(records, answer)
 
 
-def delete_acls(facts: Facts, command: DeleteAcls) -> Plan:
+def delete_acls(facts: Facts, command: DeleteAcls) -> PlannedChange:
     """Remove the entries that match the filters. Each filter is answered with its entries."""
     removed: dict[uuid.UUID, AccessControlEntry] = {}
     answer: list[AclsDeleted] = []
@@ -74,7 +77,7 @@ def delete_acls(facts: Facts, command: DeleteAcls) -> Plan:
         found = tuple(entry for entry in facts.image.acls.values() if matches(wanted, entry))
         removed.update((entry.id, entry) for entry in found)
         answer.append(AclsDeleted(Outcome(), found))
-    return Plan([RemoveAccessControlEntry(each) for each in removed], answer)
+    return PlannedChange([RemoveAccessControlEntry(each) for each in removed], answer)
 
 
 def matches(wanted: AclFilter, entry: AccessControlEntry) -> bool:
@@ -128,7 +131,17 @@ def _why_not(entry: AccessControlEntry) -> str | None:
     return None
 
 
-def alter_scram(facts: Facts, command: AlterScram) -> Plan:
+def _why_not_network(host: str) -> str | None:
+    if not is_network(host):
+        return None
+    try:
+        parse_network(host)
+    except NotANetwork as error:
+        return f"Invalid CIDR notation '{host}': {error}"
+    return None
+
+
+def alter_scram(facts: Facts, command: AlterScram) -> PlannedChange:
     """Set and remove credentials. Each user's changes succeed or fail together."""
     answer: dict[str, Outcome] = {}
     records: dict[str, list[MetadataRecord]] = {}
@@ -157,7 +170,7 @@ def alter_scram(facts: Facts, command: AlterScram) -> Plan:
     good = [record for name, made in records.items() if answer[name].code == ErrorCode.NONE for record in made]
     if good and SALT_SECRET not in facts.image.configs.get((BROKER_RESOURCE, ""), {}):
         good.append(ConfigRecord(BROKER_RESOURCE, "", SALT_SECRET, command.salt_secret))
-    return Plan(good, answer)
+    return PlannedChange(good, answer)
 
 
 def _scram_outcome(facts: Facts, change: ScramUpsert | ScramDeletion, seen: Iterable[MetadataRecord]) -> Outcome:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamactors.broker.controller.command import ChangeToken, CreateToken, Facts, Plan, TokenChanged
+from streamactors.broker.controller.command import ChangeToken, CreateToken, Facts, PlannedChange, TokenChanged
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.metadata.metadata_record import MetadataRecord
 from streamactors.broker.metadata.security_record import DelegationToken, RemoveDelegationToken
 
 
-def create_token(facts: Facts, command: CreateToken) -> Plan:
+def create_token(facts: Facts, command: CreateToken) -> PlannedChange:
     """Add a token, and remove those that have expired."""
     config = facts.config
     longest_ms = config.delegation_token_max_lifetime_ms
@@ -30,23 +30,23 @@ def create_token(facts: Facts, command: CreateToken) -> Plan:
     over: list[MetadataRecord] = [
         RemoveDelegationToken(old.token_id) for old in facts.image.tokens.values() if old.is_over(command.now_ms)
     ]
-    return Plan([*over, token], TokenChanged(ErrorCode.NONE, token))
+    return PlannedChange([*over, token], TokenChanged(ErrorCode.NONE, token))
 
 
-def change_token(facts: Facts, command: ChangeToken) -> Plan:
+def change_token(facts: Facts, command: ChangeToken) -> PlannedChange:
     """Renew a token, or let it expire earlier or at once."""
     token = facts.image.tokens.get(command.token_id)
     if token is None:
-        return Plan([], TokenChanged(ErrorCode.DELEGATION_TOKEN_NOT_FOUND))
+        return PlannedChange([], TokenChanged(ErrorCode.DELEGATION_TOKEN_NOT_FOUND))
     if not token.is_of(command.principal):
-        return Plan([], TokenChanged(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+        return PlannedChange([], TokenChanged(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
     if token.is_over(command.now_ms):
-        return Plan([], TokenChanged(ErrorCode.DELEGATION_TOKEN_EXPIRED))
+        return PlannedChange([], TokenChanged(ErrorCode.DELEGATION_TOKEN_EXPIRED))
     if command.period_ms < 0 and not command.renew:
-        return Plan(
+        return PlannedChange(
             [RemoveDelegationToken(token.token_id)],
             TokenChanged(ErrorCode.NONE, replace(token, expires_at_ms=command.now_ms)),
         )
     period_ms = facts.config.delegation_token_expiry_time_ms if command.period_ms < 0 else command.period_ms
     changed = replace(token, expires_at_ms=min(token.valid_until_ms, command.now_ms + period_ms))
-    return Plan([changed], TokenChanged(ErrorCode.NONE, changed))
+    return PlannedChange([changed], TokenChanged(ErrorCode.NONE, changed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from streamactors.broker.controller.command import (
     MAX_PARTITIONS_PER_REQUEST,
@@ -18,7 +19,7 @@ from streamactors.broker.controller.command import (
     MorePartitions,
     NewTopic,
     Outcome,
-    Plan,
+    PlannedChange,
     TopicCreated,
     TopicDeleted,
 )
@@ -42,7 +43,7 @@ from streamactors.broker.quotas.mutations import Spend
 TOO_MANY = "Excessively large number of partitions per request."
 
 
-def create_topics(facts: Facts, command: CreateTopics) -> Plan:
+def create_topics(facts: Facts, command: CreateTopics) -> PlannedChange:
     """Return the records for the topics that can be created; the answer has an outcome for every name."""
     counts = Counter(topic.name for topic in command.topics)
     taken = {metric_name(name): name for name in facts.image.topics}
@@ -65,10 +66,10 @@ def create_topics(facts: Facts, command: CreateTopics) -> Plan:
         taken[metric_name(topic.name)] = topic.name
         answer[topic.name] = created
         records += made
-    return Plan([] if command.validate_only else records, answer)
+    return PlannedChange([] if command.validate_only else records, answer)
 
 
-def create_partitions(facts: Facts, command: CreatePartitions) -> Plan:
+def create_partitions(facts: Facts, command: CreatePartitions) -> PlannedChange:
     """Return the records that grow topics; the answer has an outcome for every name."""
     counts = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
@@ -81,10 +82,10 @@ def create_partitions(facts: Facts, command: CreatePartitions) -> Plan:
             answer[topic.name] = Outcome()
         except Refusal as refusal:
             answer[topic.name] = Outcome(refusal.code, refusal.message)
-    return Plan([] if command.validate_only else records, answer)
+    return PlannedChange([] if command.validate_only else records, answer)
 
 
-def delete_topics(facts: Facts, command: DeleteTopics) -> Plan:
+def delete_topics(facts: Facts, command: DeleteTopics) -> PlannedChange:
     """Return the records that remove topics; the answer has an outcome for each, in the order asked."""
     resolved = [_find(facts, topic) for topic in command.topics]
     counts = Counter(topic.topic_id for topic in resolved if topic is not None)
@@ -112,7 +113,7 @@ def delete_topics(facts: Facts, command: DeleteTopics) -> Plan:
                 continue
             records.append(RemoveTopic(topic.topic_id))
             answer.append(TopicDeleted(topic.name, topic.topic_id, Outcome()))
-    return Plan(records, answer)
+    return PlannedChange(records, answer)
 
 
 # --- one topic ---
@@ -158,22 +159,27 @@ def _placed(facts: Facts, topic: NewTopic) -> list[tuple[int, ...]]:
     return _place_on_usable(facts, partitions, replicas)
 
 
+_NO_BROKER: Final = "All brokers are currently fenced, or have all their log directories cordoned."
+
+
 def _place_on_usable(facts: Facts, partitions: int, replicas: int) -> list[tuple[int, ...]]:
     """Place replicas on live brokers, and the rest on fenced ones, which become followers when they are back.
 
-    Rule: Apache Kafka's StripedReplicaPlacer. A broker in its controlled shutdown gets no replica."""
+    Rule: Apache Kafka's StripedReplicaPlacer. A broker in its controlled shutdown gets no replica, nor does one whose folders are all cordoned."""
     brokers, alive = facts.image.brokers, alive_in(facts.image)
-    usable = sorted(each for each, broker in brokers.items() if not broker.in_controlled_shutdown)
+    usable = sorted(
+        each for each, broker in brokers.items() if not (broker.in_controlled_shutdown or broker.is_cordoned)
+    )
     live = [each for each in usable if alive(each)]
     fenced = [each for each in usable if not alive(each)]
     refused = f"Unable to replicate the partition {replicas} time(s): "
     if not live:
-        raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"{refused}All brokers are currently fenced.")
+        raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, f"{refused}{_NO_BROKER}")
     if replicas > len(usable):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"{refused}The target replication factor of {replicas} cannot be reached because only {len(usable)} "
-            "broker(s) are registered.",
+            "broker(s) are registered or some brokers have all their log directories cordoned.",
         )
     racks = {each: brokers[each].rack for each in live}
     placed = place(over_racks(live, racks), partitions, min(replicas, len(live)), facts.placement_start, racks)
@@ -248,6 +254,11 @@ def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | 
     for replica in sorted(replicas):
         if replica not in image.brokers:
             complaint = f"The manual partition assignment includes broker {replica}, but no such broker is registered."
+            break
+        if image.brokers[replica].is_cordoned:
+            complaint = (
+                f"The manual partition assignment includes broker {replica}, but all its log directories are cordoned."
+            )
             break
         if replicas.count(replica) > 1:
             complaint = f"The manual partition assignment includes the broker {replica} more than once."

@@ -1,4 +1,4 @@
-"""The moves of replicas between brokers (KIP-455): their begin, their end and their cancellation. Pure.
+"""The moves of replicas between brokers (KIP-455): their beginning, their end and their cancellation. Pure.
 
 Owner: the controller. While a partition moves, it has the replicas of both sides: those that are `adding` copy the data, and those
 that are `removing` go when all new ones are in the ISR. Rules: Apache Kafka's PartitionReassignmentReplicas."""
@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 
 from streamactors.broker.controller.cluster_command import Move, Reassign
-from streamactors.broker.controller.command import Facts, Outcome, Plan
+from streamactors.broker.controller.command import Facts, Outcome, PlannedChange
 from streamactors.broker.controller.rules.election_rules import Alive, alive_in, elect, leaders_in
 from streamactors.broker.controller.rules.elr_rules import eligible, min_isr_of, with_eligible
 from streamactors.broker.controller.rules.plan_topics import check_replicas, directories_of
@@ -18,7 +18,7 @@ from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.metadata_record import MetadataRecord, PartitionChange, PartitionRecord
 
 
-def reassign(facts: Facts, command: Reassign) -> Plan:
+def reassign(facts: Facts, command: Reassign) -> PlannedChange:
     """Return the records that begin or cancel moves; the answer has an outcome for each, in order."""
     records: list[MetadataRecord] = []
     answer = []
@@ -31,7 +31,7 @@ def reassign(facts: Facts, command: Reassign) -> Plan:
         if made is not None:
             records.append(made)
         answer.append(Outcome())
-    return Plan(records, answer)
+    return PlannedChange(records, answer)
 
 
 def _moved(facts: Facts, move: Move, allow_other_factor: bool) -> PartitionChange | None:
@@ -84,7 +84,7 @@ def cancelled(partition: PartitionRecord, image: MetadataImage) -> PartitionChan
     if not isr:
         raise Refusal(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The move cannot be cancelled: no replica of the time before is in sync.",
+            "The move cannot be cancelled: no replica of the old assignment is in sync.",
         )
     return _change(partition, _with(partition, replicas, isr, (), ()), image)
 

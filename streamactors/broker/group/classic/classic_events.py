@@ -1,6 +1,6 @@
 """The events and effects of the classic group's state machine.
 
-Frozen messages between the coordinator (or a test) and `classic_state.step`. `reply_to` stands for the waiting request; the
+Frozen messages between the coordinator (or a test) and `classic_state.step`. `reply_to` is the waiting request; the
 machine keeps it and passes it on in an `GroupAnswer`."""
 
 from __future__ import annotations

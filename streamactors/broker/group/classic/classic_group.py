@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
+from streamactors.broker.group.group_kind import GroupType
+
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 NO_ASSIGNMENT: Final = b""
 
@@ -50,7 +52,7 @@ class GroupRules:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member. `join` and `sync` stand for its parked requests, None if none is parked."""
+    """One member. `join` and `sync` are its parked requests, None if none is parked."""
 
     member_id: str
     instance_id: str | None
@@ -107,6 +109,20 @@ class Group:
     joined_during_delay: bool = False  # a member joined during the initial delay: the delay may be extended
     stored: bool = False  # the log has a record of this group, so it exists even without members and offsets
 
+    # -- a group of any kind ----------------------------------------------------------------------------------------
+
+    @property
+    def group_type(self) -> GroupType:
+        return GroupType.CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        return self.state.value
+
+    @property
+    def listed_protocol(self) -> str:
+        return self.protocol_type or ""
+
     # -- queries ----------------------------------------------------------------------------------------------------
 
     def member_of_instance(self, instance_id: str) -> Member | None:
@@ -151,7 +167,7 @@ class Group:
         return any(name in shared for name, _ in protocols)
 
     def shared_protocols(self) -> frozenset[str]:
-        """Return the assignors that every member supports, none if there is no member."""
+        """Return the assignors that every member supports; empty without members."""
         names = {member.protocol_names for member in self.members.values()}
         return frozenset.intersection(*names) if names else frozenset()
 

@@ -29,7 +29,7 @@ from streamactors.broker.group.classic.classic_group import MOVES, NO_ASSIGNMENT
 
 
 def rebalance_or_complete(group: Group, now_ms: int, effects: list[Effect]) -> Group:
-    """Start a rebalance if the state allows one; during a rebalance, complete it if all members have joined."""
+    """Start a rebalance if the state permits one; during a rebalance, complete it if all members have joined."""
     if GroupState.PREPARING_REBALANCE in MOVES[group.state]:
         return prepare_rebalance(group, now_ms, effects)
     return complete_if_all_joined(group, now_ms, effects)

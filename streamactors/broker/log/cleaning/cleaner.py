@@ -1,6 +1,6 @@
 """Compaction: keep the latest record of each key, without moving an offset.
 
-Owner: LogManager; call `run_once` on a thread of its own. A pass reads the dirty part of one log into a map from key to latest
+Owner: LogManager; call `run_once` on its own thread. A pass reads the dirty part of one log into a map from key to latest
 offset, writes the retained records of closed segments to new segments, and swaps these in. It never touches the active segment
 or records at or beyond the last stable offset, nor a log that is being copied to another data folder. Source: Kafka's LogCleaner.
 """
@@ -33,7 +33,7 @@ DEDUPE_BYTES: Final = 120 << 20
 
 
 class CleaningAborted(Exception):
-    """The log was closed, deleted or truncated during the pass, or a copy of it was begun. The pass changes nothing more."""
+    """The log was closed, deleted or truncated during the pass, or a copy of it was begun. The pass stops and changes nothing more."""
 
 
 class Round(NamedTuple):
@@ -71,7 +71,8 @@ class Cleaner:
         self._uncleanable: set[Key] = set()
 
     def load(self) -> None:
-        """Read how far each log was compacted. Only the folder that has a log counts: another one may be where it was before a move."""
+        """Read how far each log was compacted. Only the checkpoint of the folder that has the log counts: another folder may have an entry from
+        before a move."""
         self._cleaned_to = {}
         for folder in self._folders:
             if folder.failure is not None:
@@ -100,7 +101,7 @@ class Cleaner:
     def run_once(self, now_ms: int) -> bool:
         """Compact the due log with the greatest dirty share. Return whether a log was compacted.
 
-        `now_ms` is epoch milliseconds. A failure is logged, and its log is not tried again."""
+        `now_ms` is epoch milliseconds. A failure is logged, and its log is not compacted again."""
         best: tuple[float, PartitionLog] | None = None
         for log in self._logs():
             if log.config.compacts and log.configured and log.offline is None and not log.is_copied:
@@ -206,7 +207,7 @@ class Cleaner:
                 folder.write_checkpoint(CLEANED_POINTS, cleaned_to)
 
     def _failed(self, log: PartitionLog, error: Exception) -> None:
-        """Mark the log as uncleanable, unless the error passes: then the next turn tries again. An error of a log that was closed or deleted
+        """Mark the log as uncleanable, unless the error is temporary: then the next turn tries again. An error of a log that was closed or deleted
         meanwhile is ignored."""
         if isinstance(error, StorageShortage) or (isinstance(error, OSError) and passes(log.folder.note(error))):
             return

@@ -28,7 +28,7 @@ from streamactors.broker.records.varint import read_varint, write_varint
 
 
 class LastOfProducer(NamedTuple):
-    """The last batch of a producer that may still write. Its sequence must survive compaction."""
+    """The last batch of a producer that is still active. Its sequence must survive compaction."""
 
     last_offset: int
     """Last offset of its last data batch, -1 if it has none."""

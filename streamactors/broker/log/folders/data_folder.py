@@ -49,16 +49,16 @@ class DataFolder:
         self.directory_id: uuid.UUID | None = None
         """The id of the folder in the metadata of the cluster; None before `open`, and for a folder of an old format."""
         self.failure: OSError | None = None
-        """Why no partition of the folder can be used any more; None while it works."""
+        """Why the partitions of the folder can no longer be used; None while the folder works."""
         self.shortage: OSError | None = None
-        """Why its partitions may take no records at the moment: descriptors or space are short. None if they are not."""
+        """Why its partitions may refuse records at the moment: descriptors or space are short. None if they do not."""
         self._shortage_lock = threading.Lock()
         self.was_clean = False
         self.previous_epoch = -1  # the broker epoch of the last broker, if it was shut down cleanly
         self.is_new = False
         self._lock_fd = -1
         self._checkpoints: dict[str, Mapping[tuple[str, int], int]] = {}
-        """What the checkpoint files have, by file name."""
+        """The contents of the checkpoint files, by file name."""
 
     def open(self, node_id: int, cluster_id: str | None) -> MetaProperties:
         """Create the folder if needed, lock it, and return its owner.
@@ -93,7 +93,7 @@ class DataFolder:
         return properties
 
     def give_id(self) -> None:
-        """Give an id to a folder that has none because an older broker made it. Raises BrokerStartError."""
+        """Give an id to a folder of an older broker, which has none. Raises BrokerStartError."""
         path = self.path / META_PROPERTIES
         try:
             properties = decode_properties(self._disk.read(path))._replace(directory_id=uuid.uuid4())
@@ -182,7 +182,8 @@ class DataFolder:
             self._checkpoints[name] = offsets
 
     def runs_short(self, error: OSError) -> bool:
-        """Note that descriptors or space are short. Return whether that is news, which is logged. On any thread; it does not wait."""
+        """Note that descriptors or space are short. Log the beginning of a shortage, and return whether it is a new one. On any thread; it does not
+        wait."""
         with self._shortage_lock:
             if self.shortage is not None:
                 return False

@@ -1,4 +1,4 @@
-"""The data folders of one broker: they are opened together, belong to one node of one cluster, and share the partitions.
+"""The data folders of one broker: they are opened together, belong to one node of one cluster, and divide the partitions.
 
 Owner: LogManager. The first folder has the metadata log. A new partition goes to the folder that the metadata of the cluster names, or to the
 one with the fewest partitions. Rules: Apache Kafka's log.dirs, KIP-112 and KIP-858."""
@@ -19,6 +19,7 @@ from streamactors.broker.log.folders.folder_ids import UNASSIGNED_FOLDER
 from streamactors.broker.log.folders.meta_properties import MetaProperties
 
 METADATA_LOG: Final = "__cluster_metadata-0"
+EVERY_FOLDER: Final = "*"
 
 
 class Folders:
@@ -31,10 +32,12 @@ class Folders:
         self.first: Final = self.all[0]
         self.for_partitions: Final = self.all[1:] if metadata_apart else self.all
         self.preferred: dict[tuple[str, int], Path] = {}
-        """Where partitions are to be created that do not exist yet, as AlterReplicaLogDirs has asked for."""
+        """The folders that AlterReplicaLogDirs has chosen for partitions that do not exist yet."""
+        self.cordoned: frozenset[Path] = frozenset()
+        """The folders that get no new partition, while another one can (KIP-1066)."""
 
     def open(self, node_id: int, cluster_id: str | None) -> MetaProperties:
-        """Lock every folder, create what is new, and return the properties of the first. Raises BrokerStartError, and then none is locked."""
+        """Lock every folder, create the new ones, and return the properties of the first. Raises BrokerStartError; no folder is locked then."""
         self._check_metadata()
         opened: list[DataFolder] = []
         try:
@@ -110,6 +113,36 @@ class Folders:
         return tuple(each.directory_id for each in self.usable if each.directory_id is not None)
 
     @property
+    def cordoned_ids(self) -> tuple[uuid.UUID, ...]:
+        """The ids of the cordoned folders, in the order of log.dirs."""
+        return tuple(
+            each.directory_id for each in self.for_partitions if each.path in self.cordoned and each.directory_id
+        )
+
+    def named(self, words: Sequence[str]) -> frozenset[Path]:
+        """Return the folders that cordoned.log.dirs names. Others are not looked at: `why_not_cordoned` refuses them."""
+        if words and words[0] == EVERY_FOLDER:
+            return frozenset(each.path for each in self.for_partitions)
+        wanted = {Path(each).expanduser().absolute() for each in words}
+        return frozenset(each.path for each in self.for_partitions if each.path.absolute() in wanted)
+
+    def why_not_cordoned(self, words: Sequence[str]) -> str | None:
+        """Return why cordoned.log.dirs cannot have this value, None if it can. The sentences are Apache Kafka's."""
+        if EVERY_FOLDER in words:
+            more = len(words) > 1
+            return (
+                f"When cordoned.log.dirs is set to {EVERY_FOLDER}, it must not contain other values" if more else None
+            )
+        known = {each.path.absolute() for each in self.for_partitions}
+        missing = [each for each in words if Path(each).expanduser().absolute() not in known]
+        if not missing:
+            return None
+        return (
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {','.join(missing)}"
+        )
+
+    @property
     def usable(self) -> tuple[DataFolder, ...]:
         """The folders for partitions that have not failed."""
         return tuple(each for each in self.for_partitions if each.failure is None)
@@ -121,7 +154,7 @@ class Folders:
 
     @property
     def failed_ids(self) -> tuple[uuid.UUID, ...]:
-        """The ids of the folders that have failed, as far as they are known."""
+        """The known ids of the folders that have failed."""
         return tuple(each.directory_id for each in self.all if each.failure is not None and each.directory_id)
 
     @property
@@ -171,10 +204,11 @@ class Folders:
             raise StorageError(
                 f"{topic}-{partition} is not created: it may be in {failed}, which has failed; repair the disk and restart the broker"
             )
-        return min(usable, key=lambda each: partitions.get(each.path, 0))
+        open_to_new = [each for each in usable if each.path not in self.cordoned] or usable
+        return min(open_to_new, key=lambda each: partitions.get(each.path, 0))
 
 
 def tell_left_out(folder: DataFolder, error: OSError) -> None:
-    """Say that the broker starts without a folder."""
+    """Log that the broker starts without a folder."""
     why = error.strerror or error
     logger.error("the data folder %s has failed: %s; the broker starts without the partitions in it", folder.path, why)

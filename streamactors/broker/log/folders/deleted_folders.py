@@ -1,7 +1,7 @@
 """The folders of deleted logs, until they are removed after file.delete.delay.ms.
 
-A deleted log's folder has a name of its own, so that a new log can have the old one. A folder that could not be renamed still has the old name: it makes
-way when that log is created.
+A deleted log's folder is renamed, so that a new log can have the old name. A folder that could not be renamed is removed when a log of that name
+is created.
 
 Owner: LogManager. Any thread."""
 
@@ -19,13 +19,13 @@ from streamactors.broker.log.shortage import passes
 
 
 class DeletedFolders:
-    """`is_lost` tells of a data folder whether it has failed: the next start with a repaired disk removes what is in it."""
+    """`is_lost` returns whether a data folder has failed: the next start with a repaired disk removes its contents."""
 
     def __init__(self, disk: Disk, is_lost: Callable[[Path], bool]) -> None:
         self._disk = disk
         self._is_lost = is_lost
         self._lock = threading.Lock()
-        self._removing = threading.Lock()  # held while a folder goes that has the name of a log
+        self._removing = threading.Lock()  # held while a folder with the name of a log is removed
         self._due: list[tuple[int, Path]] = []
 
     def add(self, path: Path, due_ms: int) -> None:
@@ -48,7 +48,7 @@ class DeletedFolders:
     def remove(self, now_ms: int | None = None) -> None:
         """Remove the folders that are due, or all without a time. The next start removes what cannot be removed.
 
-        What cannot be removed for want of a descriptor is tried again."""
+        A folder that cannot be removed for lack of a descriptor is tried again."""
         with self._lock:
             due = [entry for entry in self._due if now_ms is None or entry[0] <= now_ms]
         for entry in due:
@@ -64,7 +64,7 @@ class DeletedFolders:
         path = entry[1]
         with self._lock:
             if entry not in self._due:
-                return  # it has made way
+                return  # it was removed already
             self._due.remove(entry)
         if self._is_lost(path.parent):
             return

@@ -1,8 +1,8 @@
 """The future log of a replica that moves to another data folder: it is filled from the current log and then takes its place (KIP-113).
 
-Owner: `folder_moves`; one thread at a time calls it. The folder is called TOPIC-N.HEX-future, as in Apache Kafka. A truncation of the current log makes the
-copy begin anew, because the copied records may be others now. The current log is not compacted meanwhile. The replacement is atomic: the
-new folder gets its name and a marker, then the old one is deleted. A start that finds both keeps the one with the marker."""
+Owner: `folder_moves`; one thread at a time calls it. The folder is called TOPIC-N.HEX-future, as in Apache Kafka. A truncation of the current
+log makes the copy begin again, because the copied records may have been replaced. The current log is not compacted meanwhile. The replacement is
+atomic: the new folder gets its name and a marker, then the old one is deleted. A start that finds both keeps the one with the marker."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class FutureLog:
                 now_ms=now_ms,
             )
         except (BrokerError, OSError):
-            with suppress(OSError):  # what is left would begin the move at the next start
+            with suppress(OSError):  # remaining files would begin the move at the next start
                 disk.remove_directory(directory)
             raise
         with current.lock:  # a pass of the cleaner replaces segments under the lock, and looks
             current.is_copied = True
         self._generation = current.generation
         self.copied = 0
-        """The bytes that were copied until now."""
+        """The bytes copied so far."""
         self.flushes = 0
-        """How often the copy was brought to the disk."""
+        """How often the copy was synced."""
 
     @property
     def left(self) -> int:
@@ -83,7 +83,7 @@ class FutureLog:
                 return piece.length
 
     def flush(self) -> int:
-        """Bring the copy to the disk. Return about how many bytes are left by then. Raises StorageError, OSError."""
+        """Sync the copy. Return about how many bytes are left by then. Raises StorageError, OSError."""
         self.log.flush()
         self.flushes += 1
         return self.bytes_left()
@@ -124,7 +124,7 @@ class FutureLog:
             current.check_online()
             self._take_state(now_ms, cleaned_to, is_compacted=self._copy_rest(now_ms))
             future.close()
-            future.deleted = True  # a flush that was requested before comes to a folder that has another name by then
+            future.deleted = True  # a flush requested earlier would find the folder renamed
             path = self.folder / f"{current.topic}-{current.partition}"
             if path != current.directory and self._disk.exists(path):
                 with suppress(OSError):  # left by a replacement that failed
@@ -148,7 +148,7 @@ class FutureLog:
         return opened
 
     def _copy_rest(self, now_ms: int) -> bool:
-        """Copy what is left. Return whether the current log is, or was, compacted. Raises BrokerError.
+        """Copy the rest. Return whether the current log is, or was, compacted. Raises BrokerError.
 
         An OSError comes from the current log: its disk has failed, not that of the copy."""
         current = self.current
@@ -161,7 +161,7 @@ class FutureLog:
             raise StorageError(f"{current.name}: cannot read {current.directory}: {error.strerror or error}") from error
 
     def _take_state(self, now_ms: int, cleaned_to: int, *, is_compacted: bool) -> None:
-        """Take over what the records do not say. The caller holds the lock of the current log."""
+        """Take over the state that does not follow from the records. The caller holds the lock of the current log."""
         current, future = self.current, self.log
         folder = future.folder
         with future.lock:

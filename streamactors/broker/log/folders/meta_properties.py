@@ -14,7 +14,7 @@ from streamactors.broker.log.partition_metadata import decode_uuid, encode_uuid
 FILE_NAME: Final = "meta.properties"
 VERSION: Final = "1"
 FORMAT: Final = 1
-"""The newest format of a folder that this version reads. One that an older version must not open gets the next number."""
+"""The newest format of a folder that this version reads. A format that older versions must not open gets the next number."""
 _OWN: Final = "streamactors.format"
 
 

@@ -1,7 +1,7 @@
-"""The folders of logs that the metadata does not know. The broker keeps them, and only people delete them.
+"""The folders of logs that the metadata does not know. The broker keeps them; only an administrator deletes them.
 
-Owner: LogManager. The name is TOPIC-N.HEX-stray, as in Apache Kafka. A folder that gets its old name TOPIC-N again, while the broker is stopped, is the log of its
-partition again."""
+Owner: LogManager. The name is TOPIC-N.HEX-stray, as in Apache Kafka. A folder that is renamed back to TOPIC-N while the broker is stopped is the
+log of its partition again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tells a torn tail from damage to records that were on the disk, in a log of which each batch is synced before the next one is written.
 
-Owner: the loader, for the metadata log. Only the last batch of such a log can be torn: it is incomplete, or its end was never written and is zero. Everything else
-is damage to committed records, which recovery must not remove in silence."""
+Owner: the loader, for the metadata log. Only the last batch of such a log can be torn: it is incomplete, or its end was never written and is
+zero. Everything else is damage to committed records, which recovery must not remove in silence."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class KnownEnd(NamedTuple):
 
 
 def damaged_end(data: bytes, expected_offset: int, high_watermark: int, epoch: int) -> KnownEnd | None:
-    """Return how far a log went whose rest, from a bad batch on, is `data`; None if only its last batch is torn.
+    """Return the former end of a log whose rest, from a bad batch on, is `data`; None if only its last batch is torn.
 
-    The bad batch should begin at `expected_offset`. `high_watermark` is what was committed as far as that is known, `epoch` the latest one on the disk.
+    The bad batch should begin at `expected_offset`. `high_watermark` is the known committed offset, `epoch` the latest one on the disk.
     Cost: reads every byte once; a start with a damaged log only."""
     later = list(_valid_batches(data, expected_offset))
     end = max([high_watermark, *(each.next_offset for each in later)])

@@ -15,6 +15,7 @@ from streamactors.broker.log.producers.producer_state import BatchMetadata
 from streamactors.broker.records.batch import RecordBatch
 from streamactors.broker.records.control import read_marker
 from streamactors.broker.records.header import (
+    CODEC_MASK,
     CONTROL,
     LOG_APPEND_TIME,
     MAX_SEQUENCE,
@@ -27,6 +28,7 @@ from streamactors.broker.records.validation import (
     AppendOrigin,
     TimestampBounds,
     check_create_time,
+    check_decompressed_size,
     check_header,
     check_records,
 )
@@ -168,6 +170,8 @@ class LeaderAppend:
     ) -> int:
         """Check timestamps and, if the topic requires it, every record. Return the greatest timestamp."""
         config, bounds = self._log.config, None
+        if config.limits_decompressed and attributes & CODEC_MASK:
+            check_decompressed_size(records, config.max_decompressed_message_bytes)
         if not config.stamps:
             bounds = TimestampBounds(
                 max(now_ms - config.message_timestamp_before_max_ms, NO_TIMESTAMP + 1),

@@ -92,8 +92,8 @@ class LogCore:
         """The log moves to another data folder: a copy is being made. Compaction waits, because the copy may have a record whose tombstone
         it does not have yet."""
         self.offline: StorageError | None = None
-        """The reason why appends are refused until a restart recovers the log, None if they are not. Reads still work. An error that passes
-        does not set it: the next call tries again."""
+        """The reason why appends are refused until a restart recovers the log, None if they are not. Reads still work. A temporary error does
+        not set it: the next call tries again."""
         self.closed = False
         self.deleted = False
 
@@ -117,7 +117,7 @@ class LogCore:
             raise StorageError(str(self.offline))
 
     def disk_failed(self, doing: str, error: OSError, *, lasts: bool = False) -> StorageError:
-        """Return the error to raise. Refuse appends from now on, unless the error of the disk passes and does not say that it `lasts`."""
+        """Return the error to raise. Refuse appends from now on, unless the error of the disk is temporary. `lasts` means that it is not."""
         if self.folder.failed(error):
             failed = f"{self.name}: cannot {doing}: {error.strerror or error}; the data folder {self.folder.path.parent} has failed"
             self.offline = self.offline or StorageError(failed)

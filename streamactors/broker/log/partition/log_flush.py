@@ -1,6 +1,6 @@
 """Flush of one log: which files to sync, and what follows when the sync succeeds or fails.
 
-Owner: PartitionLog; the flusher calls it. The lock is held at the begin and the end of a flush, not during the sync, so
+Owner: PartitionLog; the flusher calls it. The lock is held at the beginning and the end of a flush, not during the sync, so
 appends continue and the next flush covers them. When a flush fails, the log is truncated to the first append that required
 a flush, offsets and producer state included. Otherwise retries would make duplicates or gaps.
 """

@@ -18,7 +18,7 @@ from streamactors.broker.log.producers.producer_state import ProducerState
 from streamactors.broker.log.segments.segment_files import snapshot_path
 
 COMPACTED: Final = ".compacted"
-"""A file in the folder of a log that is, or was, compacted. It may hold an offset from which on nothing counts as compacted, whatever the
+"""A file in the folder of a log that is, or was, compacted. It may hold an offset. From there on nothing counts as compacted, whatever the
 cleaner's checkpoint says: the log is new, was truncated, or has moved from another data folder."""
 
 
@@ -35,14 +35,14 @@ class LogFolder:
         self.disk = disk
         self.path = path
         self.failed: Callable[[OSError], bool] = _is_alone
-        """Hears of an error of the disk, and returns whether the whole data folder has failed. It is called under the log's lock."""
+        """Called with an error of the disk; returns whether the whole data folder has failed. It is called under the log's lock."""
         self.changed = True
         """Files were added, renamed or removed since the last flush began."""
         self.unsynced: set[Path] = set()
         """Small files that were written since the last flush began."""
 
     def note(self, error: OSError) -> OSError:
-        """Have the data folder hear of an error, and return it."""
+        """Report an error to the data folder, and return it."""
         self.failed(error)
         return error
 
@@ -82,7 +82,7 @@ class LogFolder:
             self._wrote(path)
 
     def save_truncation(self, offset: int) -> None:
-        """Save for the cleaner, also across a restart, that nothing from the offset on is compacted."""
+        """Tell the cleaner, also after a restart, that nothing from this offset on is compacted."""
         path = self.path / COMPACTED
         if self.disk.exists(path):
             self.disk.write(path, b"%d" % offset)

@@ -67,7 +67,7 @@ class LoadedLog:
     recovery_point: int
     recovered: bool
     lost_end: KnownEnd | None = None
-    """How far the log went before recovery removed records that were on the disk; None if it removed none of which that is known."""
+    """The former end of the log, if recovery removed records that were known to be on the disk; else None."""
 
 
 def load_log(
@@ -127,7 +127,7 @@ def _recover(
     now_ms: int,
     checkpoints: Checkpoints,
 ) -> tuple[int, KnownEnd | None]:
-    """Recover the segments from the one with the offset before `recover_from` on. Return the log end, and see `LoadedLog.lost_end`.
+    """Recover the segments from the one with the offset before `recover_from` on. Return the log end, and `LoadedLog.lost_end`.
 
     That segment may have been truncated to the offset without a sync of the truncation."""
     first = 0
@@ -180,7 +180,7 @@ def _recover(
 def tell_damage(
     name: str, directory: Path, offset: int, damage: str, lost_end: KnownEnd, *, others_have_it: bool
 ) -> None:
-    """Say that records which were on the disk are damaged. Raises StorageError if no other node has them; the files are then as before."""
+    """Log that records which were on the disk are damaged. Raises StorageError if no other node has them; the files are unchanged then."""
     where = (
         f"{name} is damaged at record {offset} ({damage}), and records up to {lost_end.end_offset - 1} were on the disk"
     )

@@ -51,6 +51,12 @@ class LogSlice:
         """Return a copy of the bytes."""
         return b"" if self._file is None else self._file.read_at(self.length, self.position)
 
+    def narrow(self, start: int, length: int, end_offset: int) -> None:
+        """Keep `length` bytes from the byte `start` of the slice."""
+        self.position += start
+        self.length = length
+        self.end_offset = end_offset
+
     def release(self) -> None:
         """Release the file. Call it once the slice is sent; further calls do nothing."""
         if self._file is not None:
@@ -70,7 +76,7 @@ class LogSlice:
 
 
 class ListedOffset(NamedTuple):
-    """An answer of ListOffsets. All fields are -1 if there is no such offset."""
+    """An answer of ListOffsets. All fields are -1 if no offset was found."""
 
     offset: int
     timestamp_ms: int
@@ -209,7 +215,7 @@ class LogReader:
         """Return the first offset below `up_to` whose record has at least this timestamp.
 
         Special timestamps: -1 the end (`up_to` itself), -2 and -4 the start, -3 the record below `up_to` with the greatest timestamp,
-        -5 the end of tiered storage (there is none). Raises InvalidRequest for other negative values, CorruptMessage and
+        -5 the end of tiered storage (which this broker does not have). Raises InvalidRequest for other negative values, CorruptMessage and
         OSError. The search by timestamp does not hold the lock while it reads and decompresses records.
         """
         with self._log.lock:

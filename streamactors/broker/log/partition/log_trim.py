@@ -117,7 +117,7 @@ class LogTrim:
         return count
 
     def _begin_at(self, offset: int) -> None:
-        """Raise the log start, and remove the epochs that ended before it. Raises StorageError, unless the error passes.
+        """Raise the log start, and remove the epochs that ended before it. Raises StorageError, unless the error is temporary.
 
         The file of the epochs may keep them: a start removes them, and the next change of the epochs writes the file."""
         log = self._log
@@ -155,9 +155,7 @@ class LogTrim:
                         list(old), now_ms, lambda: new.change_suffix(SWAP_SUFFIX, ""), keep_snapshot=new.base_offset
                     )
                 except OSError:
-                    new.change_suffix(
-                        SWAP_SUFFIX, CLEANED_SUFFIX
-                    )  # recovery would take the place of later records with it
+                    new.change_suffix(SWAP_SUFFIX, CLEANED_SUFFIX)  # recovery would replace later records with it
                     raise
             except OSError as error:
                 raise log.disk_failed("replace compacted segments", error) from error

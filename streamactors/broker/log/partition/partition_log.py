@@ -75,9 +75,9 @@ class PartitionLog(LogCore):
         self.disk = folder.disk
         self.directory = folder.path
         self.lost_end: KnownEnd | None = None
-        """How far the log went before recovery removed damaged records, see `LoadedLog`."""
+        """The end of the log before recovery removed damaged records; see `LoadedLog`."""
         self.closed_in_order = False
-        """`close` brought everything to the disk."""
+        """`close` has synced everything."""
         self._found_in_order: tuple[int, ...] = ()
         self._required = RequiredFlushes(self.end_offset)
         self._leader = LeaderAppend(self, self._required)
@@ -173,7 +173,7 @@ class PartitionLog(LogCore):
 
     @property
     def hw_limit(self) -> int:
-        """Upper bound of the high watermark, other replicas aside: the first record whose required flush is pending, else
+        """Upper bound of the high watermark, without regard to other replicas: the first record whose required flush is pending, else
         the log end."""
         return self._required.limit(self.end_offset)
 
@@ -248,11 +248,23 @@ class PartitionLog(LogCore):
         with self.lock:
             return list(self.producer_state.entries.values())
 
-    def ongoing_transaction(self, producer_id: int) -> int | None:
-        """Return the first offset of the producer's open transaction, None without one."""
+    def ongoing_transaction(self, producer_id: int, epoch: int | None = None) -> int | None:
+        """Return the first offset of the producer's open transaction, None without one. With an epoch, only of that epoch."""
         with self.lock:
             entry = self.producer_state.entries.get(producer_id)
-            return entry.transaction_first_offset if entry is not None and entry.transaction_first_offset >= 0 else None
+            if entry is None or entry.transaction_first_offset < 0 or epoch not in (None, entry.producer_epoch):
+                return None
+            return entry.transaction_first_offset
+
+    def check_producer_epoch(self, producer_id: int, epoch: int) -> None:
+        """See `ProducerState.check_epoch`."""
+        with self.lock:
+            self.producer_state.check_epoch(producer_id, epoch)
+
+    def marker_is_stale(self, producer_id: int, epoch: int) -> bool:
+        """See `ProducerState.marker_is_stale`."""
+        with self.lock:
+            return self.producer_state.marker_is_stale(producer_id, epoch)
 
     def next_sequence(self, producer_id: int, epoch: int) -> int | None:
         """See `ProducerState.next_sequence`."""

@@ -53,7 +53,7 @@ class BatchChecker:
             if self.epochs.contradicts(batch.leader_epoch, batch.base_offset):
                 return f"leader epoch {batch.leader_epoch}, which never wrote there"
             return None
-        # The file may have the epochs of later batches already: the last one of the file says nothing of this batch.
+        # The file may have the epochs of later batches already: the last one of the file does not constrain this batch.
         before = self.epochs.at(expected_offset - 1) if self._last_epoch is None else self._last_epoch
         return f"leader epoch {batch.leader_epoch} after {before}" if batch.leader_epoch < before else None
 

@@ -23,6 +23,7 @@ from streamactors.broker.records.header import MAX_SEQUENCE, NO_PRODUCER_EPOCH, 
 
 REMEMBERED_BATCHES: Final = 5
 """The maximum of in-flight requests of an idempotent client."""
+_MAX_EPOCH: Final = 32_767  # int16
 
 
 class BatchMetadata(NamedTuple):
@@ -147,6 +148,17 @@ class ProducerState:
             raise TransactionCoordinatorFenced(
                 f"marker for producer {producer_id} has coordinator epoch {coordinator_epoch}, the current one is {entry.coordinator_epoch}"
             )
+
+    def marker_is_stale(self, producer_id: int, epoch: int) -> bool:
+        """Whether a marker of transaction.version 2 is older than the producer's open transaction (KIP-890).
+
+        Its epoch is newer than that of the records which it ends. With the epoch of the last marker it is that marker again, which does no
+        harm while no transaction is open. The greatest epoch has no records and only ends."""
+        entry = self.entries.get(producer_id)
+        if entry is None or epoch > entry.producer_epoch:
+            return False
+        repeats = epoch == entry.producer_epoch and (entry.transaction_first_offset < 0 or epoch == _MAX_EPOCH)
+        return not repeats
 
     def append(self, producer_id: int, epoch: int, batch: BatchMetadata, transactional: bool, now_ms: int) -> None:
         """Add an appended batch."""

@@ -1,14 +1,14 @@
-"""Which batches of idempotent producers were refused for a moment: a later batch must not come before them.
+"""The batches of idempotent producers that were refused temporarily: a later batch must not be appended before them.
 
 Owner: the node, on the data plane's thread. Pure: no clock, no log. A producer sends up to five batches of a partition without waiting. The
-first one is refused for a moment, because the leader changes or too few replicas are in sync. When that is over, the next one of them arrives
-at a log that lacks the first one. It gets the error of the first one, and the producer sends both again in order. Apache Kafka answers
-OUT_OF_ORDER_SEQUENCE_NUMBER, or appends it if the log does not know the producer (4.4.0 does so, too). After the error librdkafka begins a new epoch in all
-partitions, and sends again what other partitions have written but not acknowledged: it is there twice. After the append librdkafka counts the
-first batch as written: it is lost.
+leader refuses batch 1 with a retriable error, because the leader changes or too few replicas are in sync. Batch 2 arrives before batch 1 is
+retried. The leader answers it with the error of batch 1, and the producer sends both again in order. Apache Kafka answers
+OUT_OF_ORDER_SEQUENCE_NUMBER, or appends batch 2 if the log does not know the producer (4.4.0 does so, too). After the error librdkafka begins a new
+epoch in all partitions, and sends unacknowledged batches of other partitions again: their records are there twice. After the append librdkafka
+counts batch 1 as written: it is lost.
 
-The first batch may also have been refused by the former leader, of which a new leader does not know. So a leader of several replicas takes each gap for
-such a batch while its leadership is younger than REMEMBERED_MS."""
+A new leader does not know what the former leader refused. So a leader of several replicas treats each gap as such a refusal while its leadership is
+younger than REMEMBERED_MS."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ MOMENTARY: Final = frozenset(
 """Errors of batches that were not written and that their producers send again, in order."""
 
 REMEMBERED_MS: Final = 10_000
-"""A producer sends a refused batch again after its back-off, which is one second at most unless it is set. Behind this time a gap is a gap."""
+"""A producer retries a refused batch after its back-off, which is at most one second by default. After this time a gap is an error."""
 
 REMEMBERED_BATCHES: Final = 10_000
-"""The oldest ones are forgotten beyond it."""
+"""The oldest refused batches beyond this number are forgotten."""
 
 
 class EarlierBatchRefused(BrokerError):
-    """A batch of an idempotent producer that comes before another one, which the former leader has refused, as far as the new leader can tell."""
+    """A batch of an idempotent producer arrived before an earlier batch that the former leader may have refused."""
 
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -55,7 +55,7 @@ class ProducerBatch(NamedTuple):
 
 
 def batch_of(records: memoryview) -> ProducerBatch | None:
-    """Return the batch in the records, None if it has no producer id or is no batch."""
+    """Return the batch in the records; None if it has no producer id or is not a batch."""
     if len(records) < HEADER_SIZE:
         return None
     batch = ProducerBatch(*_PRODUCER.unpack_from(records, _PRODUCER_AT))
@@ -63,14 +63,14 @@ def batch_of(records: memoryview) -> ProducerBatch | None:
 
 
 def may_follow_refused(records: memoryview, next_sequence: Callable[[int, int], int | None]) -> bool:
-    """Whether a batch that arrives at a new leader may come before one that the former leader has refused: the log lacks what is before it.
+    """Return whether the former leader may have refused an earlier batch of this producer: the log lacks the sequence numbers before this batch.
 
     `next_sequence` returns the first sequence number that the log lacks of a producer with an epoch, None if it does not know the producer."""
     batch = batch_of(records)
     if batch is None:
         return False
     expected = next_sequence(batch.producer_id, batch.epoch)
-    return batch.first_sequence > 0 if expected is None else _is_behind(batch.first_sequence, expected)
+    return batch.first_sequence > 0 if expected is None else _comes_after(batch.first_sequence, expected)
 
 
 Place = tuple[str | bytes, int]
@@ -104,7 +104,7 @@ class RefusedBatches:
         known = self._refused.get(key)
         if known is not None and (
             batch.epoch < known.epoch
-            or (batch.epoch == known.epoch and _is_behind(batch.first_sequence, known.first_sequence))
+            or (batch.epoch == known.epoch and _comes_after(batch.first_sequence, known.first_sequence))
         ):
             return
         self._refused.pop(key, None)
@@ -112,7 +112,7 @@ class RefusedBatches:
             del self._refused[next(iter(self._refused))]
         self._refused[key] = _Refused(batch.epoch, batch.first_sequence, code, now_ms)
 
-    def error_behind(
+    def error_of_earlier(
         self, place: Place, batch: ProducerBatch, next_sequence: int | None, now_ms: float
     ) -> ErrorCode | None:
         """Return the error of a refused batch that must come before this one, None if the log may judge this one.
@@ -120,10 +120,10 @@ class RefusedBatches:
         `next_sequence` is the first one that the log lacks, None if it does not know the producer."""
         self._expire(now_ms)
         known = self._refused.get((place, batch.producer_id))
-        if known is None or known.epoch != batch.epoch or not _is_behind(batch.first_sequence, known.first_sequence):
+        if known is None or known.epoch != batch.epoch or not _comes_after(batch.first_sequence, known.first_sequence):
             return None
         if next_sequence is not None and (
-            not _is_behind(batch.first_sequence, next_sequence) or _is_behind(known.first_sequence, next_sequence)
+            not _comes_after(batch.first_sequence, next_sequence) or _comes_after(known.first_sequence, next_sequence)
         ):
             return None
         return known.code
@@ -140,6 +140,6 @@ class RefusedBatches:
             del self._refused[oldest]
 
 
-def _is_behind(sequence: int, other: int) -> bool:
+def _comes_after(sequence: int, other: int) -> bool:
     """Whether a sequence number comes after the other one. They wrap from 2^31 - 1 to 0."""
     return 0 < (sequence - other) & MAX_SEQUENCE <= MAX_SEQUENCE >> 1

@@ -9,28 +9,18 @@ import os
 import resource
 import threading
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from streamactors.broker.latencies import Latencies
 from streamactors.broker.log.shortage import NO_DESCRIPTOR
+
+if TYPE_CHECKING:
+    from streamactors.broker.log.disk import LogFile
 
 SHARE: Final = 2
 """Log files use half of the process's descriptors; the others are for connections."""
 
 MOST: Final = 100_000
-
-
-class Guard(Protocol):
-    """A lock."""
-
-    def acquire(self, blocking: bool = True) -> bool: ...
-
-    def release(self) -> None: ...
-
-
-class Evictable(Protocol):
-    """A file that can close until its next use; `evict` returns whether it closed."""
-
-    def evict(self) -> bool: ...
 
 
 def default_limit() -> int:
@@ -44,7 +34,9 @@ class OpenFiles:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._files: dict[Evictable, None] = {}
+        self.write_spans: Latencies | None = None
+        """How long writes take; None while nobody wants to know."""
+        self._files: dict[LogFile, None] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -65,7 +57,7 @@ class OpenFiles:
                 raise
             return os.open(path, flags, 0o644)
 
-    def opened(self, file: Evictable) -> None:
+    def opened(self, file: LogFile) -> None:
         """Add an open file. Beyond the limit, close an eighth of the others, the oldest first."""
         with self._lock:
             self._files[file] = None
@@ -77,8 +69,8 @@ class OpenFiles:
     def _eighth(self) -> int:
         return max(self._limit // 8, 1)
 
-    def _evict(self, most: int, but: Evictable | None = None) -> int:
-        """Close up to so many idle files, the oldest first; return how many were closed."""
+    def _evict(self, most: int, but: LogFile | None = None) -> int:
+        """Close up to this number of idle files, the oldest first; return how many were closed."""
         with self._lock:
             others = [each for each in self._files if each is not but]
         closed = 0
@@ -88,7 +80,7 @@ class OpenFiles:
                 break
         return closed
 
-    def closed(self, file: Evictable) -> None:
+    def closed(self, file: LogFile) -> None:
         """Remove a closed file."""
         with self._lock:
             self._files.pop(file, None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from streamactors.broker.errors import CorruptMessage
 from streamactors.broker.log.config import LogConfig
@@ -20,9 +20,10 @@ from streamactors.broker.log.segments.time_index import TimestampOffset
 from streamactors.broker.log.segments.transaction_index import AbortedTransaction
 from streamactors.broker.records.header import Buffer
 
-
-class _HasPath(Protocol):
-    path: Path
+if TYPE_CHECKING:
+    from streamactors.broker.log.segments.offset_index import OffsetIndex
+    from streamactors.broker.log.segments.time_index import TimeIndex
+    from streamactors.broker.log.segments.transaction_index import TransactionIndex
 
 
 class Segment:
@@ -272,7 +273,12 @@ class Segment:
         """Rename the files. The .log file is last: its name tells whether the rename is complete.
 
         Raises OSError, and then the files have their old names again."""
-        owners: tuple[_HasPath, ...] = (self.offsets, self.times, self.aborted, self.log)
+        owners: tuple[OffsetIndex | TimeIndex | TransactionIndex | LogFile, ...] = (
+            self.offsets,
+            self.times,
+            self.aborted,
+            self.log,
+        )
         before = [owner.path for owner in owners]
         try:
             for owner, path in zip(owners, before, strict=True):

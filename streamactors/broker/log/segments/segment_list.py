@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from streamactors.broker.log import logger
 from streamactors.broker.log.partition.log_folder import LogFolder
 from streamactors.broker.log.producers.producer_replay import find_aborted
-from streamactors.broker.log.segments.open_files import Guard
 from streamactors.broker.log.segments.segment import Segment
 from streamactors.broker.log.segments.segment_files import DELETED_SUFFIX, snapshot_path
 from streamactors.broker.log.segments.transaction_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from threading import RLock
 
 BOUNDARIES: Final = 64
 
@@ -28,7 +30,7 @@ class SegmentList:
 
     __slots__ = ("_condemned", "_folder", "_guard", "active", "all", "bases", "boundaries")
 
-    def __init__(self, segments: list[Segment], folder: LogFolder, guard: Guard) -> None:
+    def __init__(self, segments: list[Segment], folder: LogFolder, guard: RLock) -> None:
         self._folder = folder
         self._guard = guard
         self._condemned: list[tuple[int, Segment]] = []  # with the time when the files may be removed

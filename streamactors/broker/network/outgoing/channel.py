@@ -2,8 +2,7 @@
 
 Owner: the thread of one dispatcher. Nothing blocks it. The connection is opened by the first request, which waits until TLS and the login are
 done. A failure of any kind, also one request without an answer in time, ends the connection and every request on it; the next
-request opens a new one. The owner decides whether and when to ask again. The file has over 400 lines because sending,
-receiving, logging in again and failing share the state of one connection."""
+request opens a new one. The owner decides whether and when to ask again."""
 
 from __future__ import annotations
 
@@ -13,13 +12,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from streamactors import __version__
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.buffers import BufferPool
+from streamactors.broker.network.buffers import Buffers
 from streamactors.broker.network.ends import ends_of
 from streamactors.broker.network.frame_reader import BadFrame, FrameReader, ReceiveInto
 from streamactors.broker.network.listener import address as address_text
+from streamactors.broker.network.outgoing.channel_answer import (
+    ChannelAnswer,
+    ChannelBroken,
+    ChannelClosed,
+    ChannelRefused,
+    OnFrame,
+    Then,
+    UnsupportedByPeer,
+)
 from streamactors.broker.network.outgoing.links import LINKS
 from streamactors.broker.network.outgoing.opening import OPEN, Address, Entrance, Login, NotOpened, Opening
 from streamactors.broker.network.output import Output
@@ -33,47 +42,10 @@ from streamactors.errors import StreamActorsError
 _log = logging.getLogger("streamactors.broker.network")
 
 MAX_ANSWER_BYTES: Final = 128 << 20
-SCRATCH_BYTES: Final = 128 << 10
-KEPT_BYTES: Final = 64 << 20
 REQUEST_TIMEOUT_MS: Final = 30_000
 _VERSIONS_VERSION: Final = 3
 _RENEW_AFTER: Final = 0.85
 """A login is renewed after this part of its lifetime, as Apache Kafka's clients do."""
-
-
-class ChannelBroken(StreamActorsError):
-    """A request that got no answer: the node cannot be reached, closed the connection, or was silent for too long."""
-
-
-class ChannelClosed(ChannelBroken):
-    """The other node closed the connection, or refused it: it does not want it, or its process has ended."""
-
-
-class ChannelRefused(ChannelClosed):
-    """The address refused the connection: the process of the other node has ended, or has not started yet."""
-
-
-class UnsupportedByPeer(ChannelBroken):
-    """The other node does not serve this request in a version that we can send. The connection stays open."""
-
-
-class ChannelAnswer(NamedTuple):
-    """An answer, decoded, or the error in its place."""
-
-    value: Any = None
-    error: ChannelBroken | None = None
-
-
-Then = Callable[[ChannelAnswer], object]
-OnFrame = Callable[[memoryview | ChannelBroken], object]
-
-
-class Buffers:
-    """The receive buffers of all channels of one dispatcher."""
-
-    def __init__(self) -> None:
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self.pool = BufferPool(KEPT_BYTES)
 
 
 class _Pending(NamedTuple):
@@ -82,7 +54,7 @@ class _Pending(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A request that waits for the versions of the other node."""
+    """A request that waits until the versions of the other node are known."""
 
     key: int
     version: int
@@ -102,7 +74,7 @@ class _Held(NamedTuple):
 
 
 class Channel:
-    """One connection. `peer_versions` is empty until the other node has said which versions it serves."""
+    """One connection. `peer_versions` is empty until the other node has sent the versions that it serves."""
 
     def __init__(
         self,
@@ -152,11 +124,8 @@ class Channel:
         if self._asks_versions:
             low, high = self.peer_versions.get(key, (0, -1))
             if min(version, high) < low or high < 0:
-                then(
-                    ChannelAnswer(
-                        error=UnsupportedByPeer(f"{self} serves no version of {api_name(key)} up to {version}")
-                    )
-                )
+                unsupported = UnsupportedByPeer(f"{self} serves no version of {api_name(key)} up to {version}")
+                then(ChannelAnswer(error=unsupported))
                 return
             version = min(version, high)
         flexible = response_header_is_flexible(key, version)
@@ -241,7 +210,7 @@ class Channel:
     # --- versions ---
 
     def _ask_versions(self) -> None:
-        body = {"client_software_name": "streamactors", "client_software_version": "1"}
+        body = {"client_software_name": "streamactors", "client_software_version": __version__}
         encoded = encode_request(API_VERSIONS, _VERSIONS_VERSION, body)
         self.send(API_VERSIONS, _VERSIONS_VERSION, encoded, self._got_versions)
 

@@ -9,27 +9,28 @@ import logging
 from typing import TYPE_CHECKING
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.broker.network.buffers import Buffers
 from streamactors.broker.network.listener import address as address_text
-from streamactors.broker.network.outgoing.channel import REQUEST_TIMEOUT_MS, Buffers, Channel
+from streamactors.broker.network.outgoing.channel import REQUEST_TIMEOUT_MS, Channel
 from streamactors.broker.network.outgoing.opening import OPEN, Address, Entrance
 from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
     from streamactors.broker.config.broker_config import BrokerConfig
     from streamactors.broker.config.listeners import PeerListener
-    from streamactors.broker.security.client_login import Door
+    from streamactors.broker.security.client_login import ListenerCredentials
 
 _log = logging.getLogger("streamactors.broker.network")
 
 
 class ChannelMaker:
-    """See the module. Without a door the connections use neither TLS nor a login."""
+    """Makes the connections to one listener of the other nodes. Without credentials they use neither TLS nor a login."""
 
-    def __init__(self, listener: str = "PLAINTEXT", door: Door | None = None) -> None:
+    def __init__(self, listener: str = "PLAINTEXT", credentials: ListenerCredentials | None = None) -> None:
         self.listener = listener
         """The name of the other nodes' listener for these connections."""
-        self.door = door
-        self._entrance = OPEN if door is None else self._entrance_of(door)
+        self.credentials = credentials
+        self._entrance = OPEN if credentials is None else self._entrance_of(credentials)
         self._told: dict[Address, str] = {}
 
     @classmethod
@@ -37,9 +38,9 @@ class ChannelMaker:
         """Return the maker of connections to a listener of other nodes. Raises InvalidSetting."""
         if listener.protocol == "PLAINTEXT":
             return cls(listener.name)
-        from streamactors.broker.security.node_doors import door_of_nodes  # loads OpenSSL
+        from streamactors.broker.security.node_credentials import credentials_of_nodes  # loads OpenSSL
 
-        return cls(listener.name, door_of_nodes(config, listener))
+        return cls(listener.name, credentials_of_nodes(config, listener))
 
     def channel(
         self,
@@ -62,15 +63,15 @@ class ChannelMaker:
             entrance=self._entrance,
         )
 
-    def _entrance_of(self, door: Door) -> Entrance:
+    def _entrance_of(self, credentials: ListenerCredentials) -> Entrance:
         from streamactors.broker.security.client_login import login_steps  # loads OpenSSL
 
-        trust = door.tls
+        trust = credentials.tls
         return Entrance(
             None if trust is None else trust.context,
-            (lambda: login_steps(door)) if door.mechanism else None,
+            (lambda: login_steps(credentials)) if credentials.mechanism else None,
             self._outcome,
-            door.prepare,
+            credentials.prepare,
         )
 
     def _outcome(self, address: Address, why: str | None) -> None:

@@ -25,7 +25,7 @@ class Links:
         self._cut = frozenset(cut)
 
     def follow(self, message: Mapping[str, Any]) -> None:
-        """Do what a message of the parent says: `cut` has addresses, `slow` has pairs of an address and ms."""
+        """Carry out a message of the parent: `cut` has addresses, `slow` has pairs of an address and ms."""
         self.disturb(
             [(str(host), int(port)) for host, port in message.get("cut", ())],
             {(str(host), int(port)): float(ms) for (host, port), ms in message.get("slow", ())},

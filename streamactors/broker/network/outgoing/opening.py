@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
+from streamactors.broker.network.ends import shake_hands
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
@@ -165,20 +166,16 @@ class Opening:
 
         if self._over:
             return False
-        step = partial(self._handshake, sock)
         try:
-            sock.do_handshake()
-        except ssl.SSLWantReadError:
-            self._dispatcher.modify(sock, step, None)
-        except ssl.SSLWantWriteError:
-            self._dispatcher.modify(sock, None, step)
+            complete = shake_hands(self._dispatcher, sock, partial(self._handshake, sock))
         except ssl.SSLCertVerificationError as error:
             self._fail(f"its certificate is refused: {error.verify_message}", by_tls=True)
         except OSError as error:
             reason = getattr(error, "reason", None)  # None if the node has gone away
             self._fail(f"no TLS handshake: {reason or error}", by_tls=reason is not None)
         else:
-            self._succeed()
+            if complete:
+                self._succeed()
         return True
 
     # --- the end ---

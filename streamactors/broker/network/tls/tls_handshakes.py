@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
+from streamactors.broker.network.ends import shake_hands
 from streamactors.broker.network.listener import Listener, address
-from streamactors.broker.network.other_protocols import Foreigners
+from streamactors.broker.network.other_protocols import NonKafkaClients
 from streamactors.log_limit import log_limited
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _REASONS: Final = {
 
 
 def _reason(error: ssl.SSLError) -> str:
-    """Return why there is no handshake, of the client."""
+    """Return why the handshake failed, with the client's address."""
     if error.reason == "CERTIFICATE_VERIFY_FAILED":
         refused = f"its certificate is refused: {getattr(error, 'verify_message', error)}"
         return f"{refused}; it must be valid now, and signed by an authority of ssl.truststore.location"
@@ -44,13 +45,16 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 class TlsHandshakes:
-    """See the module. `ready(socket, listener)` gets each connection whose handshake is complete."""
+    """The open handshakes of a processor. `ready(socket, listener)` is called with each connection whose handshake is complete."""
 
     def __init__(
-        self, dispatcher: Dispatcher, foreigners: Foreigners, ready: Callable[[socket.socket, Listener], object]
+        self,
+        dispatcher: Dispatcher,
+        non_kafka_clients: NonKafkaClients,
+        ready: Callable[[socket.socket, Listener], object],
     ) -> None:
         self._dispatcher = dispatcher
-        self._foreigners = foreigners
+        self._foreigners = non_kafka_clients
         self._ready = ready
         self._open: dict[ssl.SSLSocket, tuple[str, int, float]] = {}  # host, port, when it began
         self._per_host: Counter[str] = Counter()
@@ -93,21 +97,17 @@ class TlsHandshakes:
 
         if sock not in self._open:
             return False
-        step = partial(self._step, sock, listener)
         try:
-            sock.do_handshake()
-        except ssl.SSLWantReadError:
-            self._dispatcher.modify(sock, step, None)
-        except ssl.SSLWantWriteError:
-            self._dispatcher.modify(sock, None, step)
+            complete = shake_hands(self._dispatcher, sock, partial(self._step, sock, listener))
         except OSError as error:
             host, port, _ = self._open[sock]
             if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
                 self._foreigners.report(host, address(host, port), f"closed: no TLS handshake, {_reason(error)}")
             self._end(sock)
         else:
-            self._forget(sock)
-            self._ready(sock, listener)
+            if complete:
+                self._forget(sock)
+                self._ready(sock, listener)
         return True
 
     def _end(self, sock: ssl.SSLSocket) -> None:

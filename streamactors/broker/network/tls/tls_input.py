@@ -10,7 +10,7 @@ import ssl
 
 
 class TlsInput:
-    """See the module."""
+    """The input of one TLS connection: one call returns all bytes that the socket has, up to the size of the view."""
 
     __slots__ = ("_end", "_tls")
 
@@ -42,7 +42,7 @@ class TlsInput:
         return received
 
     def holds(self) -> bool:
-        """Whether the next call has bytes or an end to tell. No event of the socket announces what OpenSSL has taken from it."""
+        """Whether the next call returns bytes or the end at once. The socket is not readable for bytes that OpenSSL has already read."""
         return self._end is not None or self._tls.pending() > 0  # type: ignore[attr-defined]  # an SSLSocket
 
     @staticmethod

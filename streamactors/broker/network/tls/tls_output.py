@@ -15,7 +15,7 @@ _PIECE: Final = 64 << 10
 
 
 class TlsOutput(Output):
-    """See the module."""
+    """The output of one TLS connection: bytes and file regions, encrypted in this process."""
 
     __slots__ = ("_piece", "_tls")
 

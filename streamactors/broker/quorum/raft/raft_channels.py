@@ -15,7 +15,9 @@ from typing import Final
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.broker.errors import ErrorCode
-from streamactors.broker.network.outgoing.channel import Buffers, Channel, ChannelAnswer, ChannelBroken, Then
+from streamactors.broker.network.buffers import Buffers
+from streamactors.broker.network.outgoing.channel import Channel
+from streamactors.broker.network.outgoing.channel_answer import ChannelAnswer, ChannelBroken, Then
 from streamactors.broker.network.outgoing.channel_maker import ChannelMaker
 from streamactors.broker.network.outgoing.opening import Address
 from streamactors.broker.quorum.raft.raft_messages import Answer, Fetch, FetchSnapshot, Request, SnapshotPiece
@@ -157,7 +159,7 @@ class RaftChannels:
             why = ErrorCode(wire.value.error_code).name
             _log.warning("controller %d refuses a %s of the quorum: %s", target, type(request).__name__, why)
         elif answer.error is ErrorCode.INVALID_VOTER_KEY:
-            _log.info("controller %d has another folder than the voter of its id, so it has no vote", target)
+            _log.info("the folder of controller %d is not the one of the voter with its id, so it has no vote", target)
         if answer is None and isinstance(request, FetchSnapshot):
             answer = SnapshotPiece(ErrorCode.BROKER_NOT_AVAILABLE, -1, None, request)
         if answer is not None:

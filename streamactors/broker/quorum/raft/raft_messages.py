@@ -26,7 +26,7 @@ class Vote:
     """A request for a vote. A pre-vote asks whether a vote would be given, and changes nothing.
 
     `directory` is the candidate's folder, None if it does not name one. `to_voter`: the request names this replica by its id and its
-    folder. A replica with the id of a voter and another folder is no voter."""
+    folder. A replica with the id of a voter and another folder is not a voter."""
 
     epoch: int
     candidate: int

@@ -2,7 +2,8 @@
 
 Owner: the node's quorum. It calls a method for each request, answer, sync and deadline, and carries out the effects that the
 method returns, in order. An election is on disk before the answer is sent. A log is on disk before it counts: the leader counts
-itself in `stored`, and a follower fetches again in `stored`. The file has over 400 lines because every rule reads the same few fields. Source: KIP-595, KIP-835, KIP-996; Apache Kafka's simulation tests."""
+itself in `stored`, and a follower fetches again in `stored`. Elections and fetches are in one class, because each of them may change the
+epoch, the role and the deadline of the other. Source: KIP-595, KIP-835, KIP-996; Apache Kafka's simulation tests."""
 
 from __future__ import annotations
 
@@ -162,7 +163,7 @@ class RaftState:
         self.deadline_ms = now_ms + wait_ms
 
     def was_busy(self, ms: float) -> None:
-        """This node has worked, on its disk for instance, for so long. Meanwhile it has heard no other node, so that time is not their silence."""
+        """This node was busy, for example with its disk, for this time. It could not hear other nodes meanwhile, so that time does not count as their silence."""
         self.deadline_ms += ms
         self._fetch_by_ms += ms
 
@@ -467,7 +468,7 @@ class RaftState:
 
     @property
     def _known_committed(self) -> int:
-        """Records below this offset are committed: the node has been told, or only a snapshot has them."""
+        """Records below this offset are committed: they were reported to the node, or only a snapshot has them."""
         return max(self.high_watermark, self._log.start_offset)
 
     def _halt(self, offset: int) -> list[Effect]:

@@ -15,7 +15,7 @@ class Role(enum.Enum):
     UNATTACHED = "it knows no leader, or waits for one"
     PROSPECTIVE = "it asks the voters whether they would vote for it"
     CANDIDATE = "it has begun an epoch, voted for itself, and asks for votes"
-    FOLLOWER = "it copies the leader's log; a node that is no voter is an observer"
+    FOLLOWER = "it copies the leader's log; a node that is not a voter is an observer"
     LEADER = "it writes the log"
     RESIGNED = "it has led this epoch and must not lead it again"
 

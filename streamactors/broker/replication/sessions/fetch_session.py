@@ -134,7 +134,7 @@ class FetchSession:
     # --- answers ---
 
     def has_news(self, cached: Cached, answer: PartitionFetched[Any]) -> bool:
-        """Whether an answer says something that the client does not know; note that it will know it."""
+        """Whether an answer has news for the client, which then count as known."""
         news = False
         records = answer.records
         if not isinstance(records, (bytes, bytearray)) or records or answer.preferred_replica != UNKNOWN:

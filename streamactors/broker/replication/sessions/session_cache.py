@@ -64,7 +64,7 @@ class SessionCache:
         return session
 
     def open(self, request: FetchRequest, version: int, now_ms: float) -> FetchSession | None:
-        """Open a session with the partitions of a request; None if the cache is full of better ones."""
+        """Open a session with the partitions of a request; None if the cache is full of sessions that must stay."""
         size = sum(len(topic.partitions) for topic in request.topics)
         if len(self._sessions) >= self._slots and not self._evict(request.replica_id >= 0, size, now_ms):
             return None

@@ -1,4 +1,4 @@
-"""What every SASL mechanism is to a login."""
+"""The interface of a SASL mechanism, as a login uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_ITERATIONS = 16_384
 
 
 class AuthenticationFailed(StreamActorsError):
-    """The client did not prove who it is. The text goes to the client: it never says whether the user exists."""
+    """The client did not prove who it is. The message goes to the client, so it never says whether the user exists."""
 
 
 class Mechanism(Protocol):

@@ -29,7 +29,7 @@ _INVALID: Final = b'{"status":"invalid_token"}'
 
 
 class OAuthBearer:
-    """See the module. `check(token)` returns the claims of a good token and raises AuthenticationFailed otherwise."""
+    """One login by OAUTHBEARER. `check(token)` returns the claims of a valid token and raises AuthenticationFailed otherwise."""
 
     def __init__(self, check: Callable[[str], Mapping[str, Any]], name_claim: str) -> None:
         self._check = check
@@ -76,7 +76,7 @@ class TokenCheck:
         self._skew_s = skew_s
 
     def __call__(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a good token. Raises AuthenticationFailed."""
+        """Return the claims of a valid token. Raises AuthenticationFailed."""
         from joserfc import jwt
         from joserfc.errors import JoseError
 
@@ -91,7 +91,7 @@ class TokenCheck:
         if not isinstance(not_before, int | float) or now < not_before - self._skew_s:
             raise AuthenticationFailed("the token is not valid yet")
         if self._issuer is not None and claims.get("iss") != self._issuer:
-            raise AuthenticationFailed("the token is of another issuer")
+            raise AuthenticationFailed("the token has another issuer")
         audience = claims.get("aud", [])
         named = {audience} if isinstance(audience, str) else set(audience) if isinstance(audience, list) else set()
         if self._audiences and not self._audiences & named:
@@ -139,7 +139,7 @@ class Keys:
             return KeySet.import_key_set(json.loads(text))
         except (OSError, ValueError, TypeError, KeyError, JoseError) as error:
             raise InvalidSetting(
-                f"{_URL}={self._url}: no JWKS document there ({error})", name=_URL, value=self._url
+                f"{_URL}={self._url}: it does not return a JWKS document ({error})", name=_URL, value=self._url
             ) from None
 
 

@@ -16,7 +16,7 @@ _NO_PASSWORD: Final = b"\0"
 
 
 class Plain:
-    """See the module. `passwords` are the users' passwords by name."""
+    """One login by PLAIN. `passwords` are the users' passwords by name."""
 
     expires_at_ms = None
     by_token = False

@@ -1,7 +1,8 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677): the password is never on the wire, nor kept by the broker.
 
 An unknown user gets a made-up salt, always the same for a name, on every broker of the cluster and after a restart, and fails at the last step
-as a wrong password does. The program that sets a password chooses the length of the salt and the number of iterations, so an unknown user gets those of a user that exists. The answers do
+as a wrong password does. The program that sets a password chooses the length of the salt and the number of iterations, so an unknown user gets
+those of a user that exists. The answers do
 not tell which users exist, as long as one program sets all passwords."""
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _BY_TOKEN: Final = "tokenauth=true"  # noqa: S105  # an extension of the protoco
 PROCESS_SECRET: Final = secrets.token_bytes(32)
 _SALT_BYTES: Final = 24
 MAX_CLIENT_ITERATIONS: Final = 1 << 20
-"""A server that wants more would keep this process busy for seconds."""
+"""A server that requires more would keep this process busy for seconds."""
 
 
 class ScramHash(NamedTuple):
@@ -55,7 +56,7 @@ HASHES: Final = {each.name: each for each in (SHA_256, SHA_512)}
 
 
 class Credential(NamedTuple):
-    """What the broker keeps of a password."""
+    """What the broker stores of a password."""
 
     salt: bytes
     stored_key: bytes
@@ -81,7 +82,7 @@ def new_salt_secret() -> str:
 
 
 class TokenLogin(NamedTuple):
-    """What a login by a delegation token needs."""
+    """What a login by a delegation token requires."""
 
     credential: Credential
     owner: str
@@ -89,9 +90,10 @@ class TokenLogin(NamedTuple):
 
 
 class Scram:
-    """See the module. `credential(user)` returns what is kept of the user's password, None for an unknown one; `token(id)` what a login by
-    a delegation token needs; `example()` the credential of any user, None if there is no user; `salt_secret()` what the salts of unknown
-    users are made from."""
+    """One login by SCRAM.
+
+    `credential(user)` returns the stored credential of a user, None for an unknown one. `token(id)` returns the login of a delegation token.
+    `example()` returns the credential of any user, None without users. `salt_secret()` returns the secret for the salts of unknown users."""
 
     def __init__(
         self,
@@ -208,11 +210,11 @@ class ScramClient:
         return f"n,,{self._first_bare}".encode()
 
     def last(self, challenge: bytes) -> bytes:
-        """Return client-final for server-first. Raises AuthenticationFailed if that is none."""
+        """Return client-final for server-first. Raises AuthenticationFailed if that message is invalid."""
         text = challenge.decode(errors="replace")
         fields = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
         if not fields.keys() >= {"r", "s", "i"} or not fields["r"].startswith(self._nonce):
-            raise AuthenticationFailed("the server's first message is no answer to ours")
+            raise AuthenticationFailed("the server's first message does not answer ours")
         try:
             salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         except ValueError:
