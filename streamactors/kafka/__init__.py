@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from streamactors.kafka.async_api import asyncapi as asyncapi
     from streamactors.kafka.client.admin import Admin as Admin
     from streamactors.kafka.committable import CommittableMessage as CommittableMessage
     from streamactors.kafka.committable import CommittableOffset as CommittableOffset
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from streamactors.kafka.settings import ConsumerSettings as ConsumerSettings
     from streamactors.kafka.settings import ProducerSettings as ProducerSettings
     from streamactors.kafka.settings import ResetProtection as ResetProtection
+    from streamactors.kafka.sources.share_group.share_settings import SharedSourceSettings as SharedSourceSettings
+    from streamactors.kafka.sources.share_group.shared_record import SharedRecord as SharedRecord
     from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer as SharedConsumer
     from streamactors.kafka.subscriptions import PartitionAssignmentHandler as PartitionAssignmentHandler
     from streamactors.kafka.subscriptions import PartitionOffset as PartitionOffset

@@ -19,7 +19,7 @@ from streamactors.stages.checks import plain_function
 from streamactors.stages.sinks.values import Ignore
 
 OffsetOf = Callable[[Any], Any]
-"""From an element to its CommittableOffset, to several, to a batch of them, or to None for nothing to commit."""
+"""A function from an element to its CommittableOffset, several, a batch of them, or None for nothing to commit."""
 
 
 class Committer:

@@ -1,8 +1,8 @@
-"""Consumer: the sources over Kafka topics."""
+"""Consumer: the sources over Kafka topics. Over 400 lines: each source once, with its contract."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -29,14 +29,16 @@ from streamactors.stages.checks import function, plain_function
 
 if TYPE_CHECKING:
     from streamactors.dsl.context.with_context import SourceWithContext
+    from streamactors.durations import Duration
     from streamactors.kafka.reading.delays import DelayedTopics
     from streamactors.kafka.sources.consumer_link import ConsumerLink
     from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
     from streamactors.kafka.sources.read_plan import ReadPlan
+    from streamactors.kafka.sources.share_group.share_settings import SharedSourceSettings
+    from streamactors.kafka.sources.share_group.shared_record import SharedRecord
     from streamactors.kafka.sources.shared.shared_consumer import SharedConsumer
     from streamactors.kafka.state.topics import KafkaTopics
     from streamactors.state import State
-    from streamactors.windows.definitions.duration import Duration as EventTime
     from streamactors.windows.record import Record
 
 
@@ -66,7 +68,7 @@ class Consumer:
         until: str | None = None,
     ) -> Source[Record, Control]:
         """As `source`, with deserialised keys and values: Record(key, value, timestamp). `.context` holds the topic, partition, offset and
-        headers. Windows take these records.
+        headers. Windows take these records. Of assigned partitions, settings without a group are enough: then nothing is committed.
 
         `key`, `value`: a Serde, its name (bytes, string, integer, json, msgpack), a dataclass, msgspec struct or pydantic model (the bytes are
         JSON), or a function from bytes. `timestamp`: a function from the Record to ms
@@ -74,10 +76,12 @@ class Consumer:
         when they are stored there. Without it the first such record fails the stream, or, with `errors="emit"`, becomes an `Err` element."""
         from streamactors.kafka.record_source import records
 
-        source = Consumer.source(settings, subscription, until=until)
+        name = "Consumer.records"
+        _needs_group_for_topics(name, settings, subscription)
+        commits = Commits.MARKS if getattr(settings, "group_id", None) else Commits.NOBODY
         return records(
-            "Consumer.records",
-            source,
+            name,
+            consumer_source(name, settings, subscription, until, commits=commits),
             settings,
             key=key,
             value=value,
@@ -91,7 +95,7 @@ class Consumer:
         settings: ConsumerSettings,
         *,
         semantics: Literal["strict", "kafka"] = "strict",
-        max_task_idle: EventTime | None = 0,
+        max_task_idle: Duration | None = 0,
         changelog: bool = True,
         producer: ProducerSettings | None = None,
         state: State | None = None,
@@ -100,7 +104,7 @@ class Consumer:
         """Return the topics of one group, from which a topology of streams and tables is built (docs/joins.md, docs/tables.md).
 
         `stream`, `table` and `global_table` begin it; `source(result)` or `graph()` run it. One task for each partition number
-        processes the rows of all topics in the order of their timestamps; `max_task_idle`: how much longer it waits for a
+        processes the rows of all topics in the order of their timestamps; `max_task_idle` (seconds, a timedelta or a string): how much longer it waits for a
         topic whose end the broker has reported (None: no wait at all). Topics that are joined must have equal numbers of
         partitions; this is checked at the start. A stream whose key has changed passes through a repartition topic
         "<group>-<name>-repartition". `changelog`: keep the state in changelog topics. `semantics`: that of all steps that are
@@ -158,8 +162,8 @@ class Consumer:
     ) -> Source[CommittableMessage, Control]:
         """Emit records with their offsets in hand (`.record`, `.offset`), to be committed by `offset.commit()` or a Committer.
 
-        With a Committer an offset stands for its own record only. Records that are filtered or grouped on the way are done when the mark
-        behind them reaches the Committer, so no commit passes a record that is still being processed. If no mark can pass a stage on the
+        With a Committer an offset commits its own record only. Records that are filtered or grouped on the way are done when the mark
+        after them reaches the Committer, so no commit passes a record that is still being processed. If no mark can pass a stage on the
         way, or without a Committer, the commit of an offset commits every offset before it."""
         needs_group("Consumer.committable_source", settings)
         name = "Consumer.committable_source"
@@ -300,6 +304,20 @@ class Consumer:
         return consumer_source(name, settings, subscription, until, commits=Commits.BEFORE)
 
     @staticmethod
+    def shared_source(
+        settings: SharedSourceSettings | ConsumerSettings, topics: str | Sequence[str] | Subscription
+    ) -> Source[SharedRecord, Control]:
+        """Read topics as a queue, as a member of a share group (KIP-932): members share each partition, record by record.
+
+        A record is acknowledged when it is done at every sink of the run. It is delivered again when its stage fails, or when the run ends
+        before it was done; `SharedRecord.release` and `reject` say otherwise. The source asks for no more records than downstream does, locks at
+        most `settings.max_in_flight` of them, and renews the locks of those that are being worked on. Of ConsumerSettings it takes the cluster, the
+        user, the group id as that of a share group, and the beginning. Needs Apache Kafka 4.2 or newer with share.version 1."""
+        from streamactors.kafka.sources.share_group.shared_sources import shared_source
+
+        return shared_source("Consumer.shared_source", settings, topics)
+
+    @staticmethod
     def shared(settings: ConsumerSettings) -> SharedConsumer:
         """Return a consumer that many sources share, each with partitions of its own: one connection and one poll for all.
 
@@ -325,16 +343,18 @@ def _pairs(
     return ((KeptRecord(each[:2]), CommittableOffset(each)) for each in three)
 
 
-def needs_group(name: str, settings: Any) -> None:
+def needs_group(
+    name: str, settings: Any, way_out: str = "read with Consumer.plain_source, which commits nothing"
+) -> None:
     """Raise BuildError if the settings have no group."""
     if isinstance(settings, ConsumerSettings) and not settings.group_id:
-        raise BuildError(f"{name} needs a group_id; give ConsumerSettings(…, group_id='…'), or assign partitions")
+        raise BuildError(f"{name} needs a group_id; give ConsumerSettings(…, group_id='…'), or {way_out}")
 
 
 def _needs_group_for_topics(name: str, settings: Any, subscription: Any) -> None:
     """As `needs_group` for topics, whose partitions a group assigns; a subscription to given partitions needs no group."""
     if isinstance(subscription, AutoSubscription):
-        needs_group(f"{name} with topics", settings)
+        needs_group(f"{name} with topics", settings, "assign partitions")
 
 
 def consumer_source(

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
-from weakref import WeakSet
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Timeout, timeout_s
+from streamactors.durations import Duration, duration_s
 from streamactors.engine.island.run import Run
 from streamactors.errors import BuildError
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
-from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.living import Living
 
 if TYPE_CHECKING:
+    from streamactors.kafka.reading.assignment.rebalance_log import Rebalance
     from streamactors.windows.stage.queryable_store import QueryableStore
 from streamactors.errors import UnknownStore
 
@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 ANSWERS_S = 1.0
-"""How long a snapshot waits for the consumer's answer before it looks by itself: the consumer may be waiting for its stream in a rebalance."""
+"""How long a snapshot waits for the consumer's answer before it reads the state itself: the consumer may be waiting for its stream in a rebalance."""
 
-RUNNING: WeakSet[Control] = WeakSet()
+RUNNING: Living[Control] = Living()
 """The controls of this process whose consumers run."""
 
 
@@ -51,6 +51,8 @@ class Control:
         """Returns a store of a run by its name; known when the run is built."""
         self.look: Callable[[], dict[str, Any]] | None = None
         """Returns the snapshot without asking the consumer; known when the consumer has started."""
+        self.rebalances: Callable[[], tuple[Rebalance, ...]] = tuple
+        """Returns the last rebalances of the consumer, the oldest first."""
         self.is_draining = False
         """`drain_and_shutdown` was called: the consumer stays until the records in flight are committed or the run has ended."""
         self._tell: Callable[[Any], None] | None = None
@@ -94,7 +96,9 @@ class Control:
         self.stop()
         return self.is_shutdown
 
-    def drain_and_shutdown(self, completion: StreamFuture[T] | None = None, timeout: Timeout | None = None) -> T | None:
+    def drain_and_shutdown(
+        self, completion: StreamFuture[T] | None = None, timeout: Duration | None = None
+    ) -> T | None:
         """Stop, wait for the stream's result and for the last commit, and return the result. `completion`: the future of the sink; a
         topology's graph needs none.
 
@@ -103,7 +107,7 @@ class Control:
         self.is_draining = True
         self.stop()
         completion = completion or self.completion
-        deadline = None if timeout is None else time.monotonic() + timeout_s(timeout)
+        deadline = None if timeout is None else time.monotonic() + duration_s(timeout, "timeout")
 
         def left() -> float | None:
             return None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -134,21 +138,30 @@ class Control:
         """End `pause`."""
         self._send(ResumePartitions(_keys(partitions)))
 
-    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+    def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
         """Return the consumer's state: counts, and per partition buffered, demand, paused by whom, position, done, committed, in flight
-        and lag. A closed consumer has no partitions. A consumer that is busy for longer is looked at as it is. TimeoutError when the
+        and lag. A closed consumer has no partitions. If a consumer is busy for longer, its state is read without it. TimeoutError when the
         source does not start within `timeout` (seconds, a timedelta or a string)."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
-            return self._last_snapshot or snapshot_without_consumer()
+            return self._last_snapshot or _without_consumer()
         self._send(TakeSnapshot(reply))
-        limit_s = timeout_s(timeout)
+        limit_s = duration_s(timeout, "timeout")
         try:
             return reply.result(min(ANSWERS_S, limit_s))
         except TimeoutError:
             if self.look is not None:
                 return self.look()
         return reply.result(max(0.0, limit_s - ANSWERS_S))
+
+    def ask_snapshot(self) -> StreamFuture[dict[str, Any]]:
+        """Ask the consumer for its snapshot, and return the future of it; for a closed consumer it is done."""
+        reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
+        if self.is_shutdown.done():
+            reply.try_complete(self._last_snapshot or _without_consumer())
+        else:
+            self._send(TakeSnapshot(reply))
+        return reply
 
     def metrics(self) -> dict[str, Any]:
         """Return the counts of the snapshot."""
@@ -243,12 +256,18 @@ class FollowingControl(Control):
         if current is not None:
             current.resume(*partitions)
 
-    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+    def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
         """Return the snapshot of the running instance, and the number of `restarts`; `timeout` in seconds, or as a timedelta or a string."""
         with self._lock:
             current, started = self._current, self._started
-        found = snapshot_without_consumer() if current is None else current.snapshot(timeout)
+        found = _without_consumer() if current is None else current.snapshot(timeout)
         return {**found, "restarts": max(0, started - 1)}
+
+
+def _without_consumer() -> dict[str, Any]:
+    from streamactors.kafka.reading.snapshot import snapshot_without_consumer  # only for a control without a consumer
+
+    return snapshot_without_consumer()
 
 
 class ControlFollower:
@@ -279,7 +298,7 @@ class ControlFollower:
         self.value._current.is_shutdown.add_done_callback(self.value._closed)
 
     def settle(self, error: BaseException | None) -> None:
-        """No further run begins; the last consumer is closed, or closes."""
+        """No further run begins; the last consumer is closed or closing."""
         self.over()
 
 
@@ -315,7 +334,7 @@ class DrainingControl(Control, Generic[T]):
     def stop(self) -> None:
         self._control.stop()
 
-    def drain_and_shutdown(self, completion: Any = None, timeout: Timeout | None = None) -> Any:
+    def drain_and_shutdown(self, completion: Any = None, timeout: Duration | None = None) -> Any:
         """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error.
 
         TimeoutError after `timeout` (seconds, a timedelta or a string; None: no limit) for all of it."""
@@ -330,7 +349,7 @@ class DrainingControl(Control, Generic[T]):
     def resume(self, *partitions: tuple[str, int]) -> None:
         self._control.resume(*partitions)
 
-    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
+    def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
         return self._control.snapshot(timeout)
 
 

@@ -4,6 +4,7 @@ A dead letter is done when it is stored; the offset of its record is committed a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -13,10 +14,12 @@ from streamactors.kafka.errors import RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.stages.control.retrying_flow import FailedElement
+from streamactors.stages.errors.failed_element import FailedElement
 from streamactors.windows.record import Record, RecordContext
 
 PREFIX: Final = "dead-letter."
+WRITTEN: Final[Counter[str]] = Counter()
+"""The number of letters made in this process, by topic."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -39,6 +42,7 @@ class DeadLetter:
 
         `due_ms` (since 1970): the record is for a retry topic, and must not be tried before."""
         record = self.record
+        WRITTEN[topic] += 1
         told = {
             "topic": record.topic,
             "partition": str(record.partition),
@@ -73,7 +77,9 @@ class DeadLetters:
     """The topic of the dead letters, and the settings to write to it (default: the broker of the failed records)."""
 
     topic: str
+    """The topic of the dead letters."""
     producer: ProducerSettings | None = None
+    """How they are written. None: to the broker of the records."""
 
     def settings(self, consumer: ConsumerSettings) -> ProducerSettings:
         """Return the settings to write with."""
@@ -93,7 +99,7 @@ def dead_letters_of(where: str, given: Any) -> DeadLetters | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredLetter:
-    """A dead letter as stored in its topic. `timestamp_ms` (since 1970) is that of the failed record, None where it had none."""
+    """A dead letter as stored in its topic. `timestamp_ms` (since 1970) is that of the failed record, None if it had none."""
 
     topic: str
     partition: int
@@ -117,7 +123,7 @@ class StoredLetter:
     def read(
         key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
     ) -> StoredLetter | None:
-        """Return the dead letter in a record of a dead-letter topic; None for a record that is no dead letter."""
+        """Return the dead letter in a record of a dead-letter topic; None for a record that is not a dead letter."""
         own = []
         told: dict[str, str] = {}
         for name, data in headers:
@@ -151,7 +157,7 @@ class StoredLetter:
         return ProducerRecord(topic or self.topic, self.value, self.key, partition, self.timestamp_ms, self.headers)
 
 
-# ── what Flow.retry gives up ──────────────────────────────────────────────────────────────────────────────────────────
+# ── what retry and validate give up ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Origin(NamedTuple):
@@ -167,13 +173,13 @@ class _Origin(NamedTuple):
 
 
 def letter_of(where: str, failed: Any) -> DeadLetter:
-    """Return the dead letter of a FailedElement. Raises RecordError for an element that is no record of a topic."""
+    """Return the dead letter of a FailedElement. Raises RecordError for an element that is not a record of a topic."""
     if not isinstance(failed, FailedElement):
-        raise RecordError(f"{where} takes what Flow.retry gives up (FailedElement), got {type(failed).__name__}")
+        raise RecordError(f"{where} takes what retry and validate give up (FailedElement), got {type(failed).__name__}")
     found = record_of(failed.element)
     if found is None:
         raise RecordError(
-            f"{where}: a {type(failed.element).__name__} is no record of a topic; retry a flow of ConsumerRecord, CommittableMessage or "
+            f"{where}: a {type(failed.element).__name__} is not a record of a topic; retry a flow of ConsumerRecord, CommittableMessage or "
             "Record, or give a sink of your own: Flow.map(to_record).to(Producer.plain_sink(…))"
         )
     record: Any = found
@@ -190,7 +196,7 @@ def letter_of(where: str, failed: Any) -> DeadLetter:
             record.value,
             stored.headers,
         )
-    return DeadLetter(record, failed.error, "retry", attempts)
+    return DeadLetter(record, failed.error, failed.stage, attempts)
 
 
 def record_of(element: Any) -> Any:

@@ -10,10 +10,11 @@ KafkaError
 ├── ProducerFailed    a producer cannot continue
 ├── CommitFailed      offsets cannot be committed, and a retry does not help
 ├── CommitTimeout     offsets could not be committed in time
+├── NoShareGroups     the cluster has no share groups
 ├── GroupInUse        a group that must have no members has some
 ├── GroupNotFound     the consumer group does not exist
 ├── RecordsGone       a position to continue from does not exist any more
-└── StaleAnswer       a broker that is cut off has answered with the past
+└── StaleAnswer       a broker that is cut off has given an old answer
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ class CommitTimeout(KafkaError):
     """Offsets could not be committed in time."""
 
 
+class NoShareGroups(KafkaError):
+    """The cluster has no share groups: it is too old, or the feature share.version is off."""
+
+
 class GroupInUse(KafkaError):
     """A group that must have no members has some."""
 
@@ -74,4 +79,4 @@ class RecordsGone(KafkaError):
 
 
 class StaleAnswer(KafkaError):
-    """A broker has answered with less than is known of a partition: it may be cut off from its cluster. The same question has another answer later."""
+    """A broker's answer is older than what is known of a partition: it may be cut off from its cluster. The same question has another answer later."""

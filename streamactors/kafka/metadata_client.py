@@ -25,7 +25,11 @@ class MetadataClient:
         self._group = settings.group_id or ""
         self._committed = str(settings.properties.get("isolation.level", "read_committed")) == "read_committed"
         self._admin = Admin(settings)
-        self._admin.topics()
+        try:
+            self._admin.topics()
+        except BaseException:
+            self.close()
+            raise
 
     def topics(self) -> dict[str, int]:
         """Return the topics with their numbers of partitions."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.errors import BuildError
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import RestartSettings
 
 RESTARTS: Final = RestartSettings("1s", "30s", max_restarts=10, max_restarts_within="1m")
-"""What "restart" means. A run that has lasted a minute counts as the first one again."""
+"""The back-off of "restart". A run that has lasted a minute counts as the first one again."""
 
 OnFenced = str | RestartSettings
 

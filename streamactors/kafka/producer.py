@@ -11,7 +11,7 @@ from streamactors.dsl.sink import Sink
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
-from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.client.traced_producer import producer_of
 from streamactors.kafka.committer import Committer
 from streamactors.kafka.dead_letters import letter_of
 from streamactors.kafka.producer_record import (
@@ -25,9 +25,10 @@ from streamactors.kafka.producer_record import (
     Result,
 )
 from streamactors.kafka.serdes.serdes import writing_function
+from streamactors.kafka.serdes.topic_types import TopicTypes, told
 from streamactors.kafka.settings import CommitterSettings, ProducerSettings
 from streamactors.kafka.writing.producer_stage import ProducerStage
-from streamactors.stages.control.retrying_flow import FailedElement
+from streamactors.stages.errors.failed_element import FailedElement
 from streamactors.stages.sinks.values import Ignore
 
 Results = Result | MultiResult | PassThroughResult
@@ -40,7 +41,7 @@ class SharedProducer:
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = _checked("Producer.shared", settings)
-        self.client = StreamProducer(settings)
+        self.client = producer_of(settings)
 
     def close(self) -> None:
         """Send the queued records within close_timeout_ms, and disconnect."""
@@ -78,13 +79,16 @@ class Producer:
     def dead_letter_sink(
         settings: ProducerSettings, topic: str, *, key: Any = None, value: Any = None
     ) -> Sink[FailedElement, StreamFuture[None]]:
-        """Write the records that `Flow.retry` gives up to a topic, with headers for the origin, the error and the number of attempts.
+        """Write the records that `Flow.retry` and `validate` give up to a topic, with headers for the origin, the error and the number of attempts.
 
         The elements of the flow are records of a consumer (ConsumerRecord, CommittableMessage, Record). `key` and `value`: how a Record,
         which is deserialised, becomes bytes again. `streamactors dead-letters` lists, shows and replays such topics."""
         name = "Producer.dead_letter_sink"
         letters: Flow[FailedElement, ProducerRecord, NotUsed] = Flow.map(
-            lambda failed: letter_of(name, failed).to_record(topic)
+            told(
+                lambda failed: letter_of(name, failed).to_record(topic),
+                TopicTypes("send", topic, key, value, "dead letters"),
+            )
         )
         return letters.to_mat(Producer.plain_sink(settings, key=key, value=value), keep_right)
 
@@ -154,7 +158,9 @@ def serialised(name: str, writer: Module, key: Any, value: Any) -> Module:
             return given._replace(records=tuple(map(record, given.records)))
         return given if kind is PassThroughMessage else record(given)
 
-    flow: Flow[Any, Any, NotUsed] = Flow.map(element).named(f"{name} serdes")
+    flow: Flow[Any, Any, NotUsed] = Flow.map(told(element, TopicTypes("send", None, key, value))).named(
+        f"{name} serdes"
+    )
     return Joined(flow.module, writer, keep_right)
 
 

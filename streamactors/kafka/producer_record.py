@@ -107,7 +107,7 @@ class _Sent(NamedTuple):
 
 
 class Result(tuple[Message, Mapping[Any, Any]]):
-    """The record of a `Message` is stored. A tuple of the message and {None: librdkafka's report}."""
+    """A stored record: a tuple of the `Message` and {None: librdkafka's report}."""
 
     __slots__ = ()
 
@@ -127,7 +127,7 @@ class Result(tuple[Message, Mapping[Any, Any]]):
 
 
 class MultiResult(NamedTuple):
-    """Every record of a `MultiMessage` is stored; `parts` in its order."""
+    """The stored records of a `MultiMessage`, as `parts` in its order."""
 
     parts: tuple[RecordMetadata, ...]
     message: MultiMessage
@@ -144,7 +144,7 @@ class PassThroughResult(NamedTuple):
 
 
 def checked_record(record: Any) -> ProducerRecord:
-    """Return `record`. Raises BuildError, naming it, if it is none."""
+    """Return `record`. Raises BuildError, naming it, if it is not one."""
     if isinstance(record, ProducerRecord):
         return record
     raise BuildError(f"a producer takes ProducerRecord(topic, value, key, …), got {type(record).__name__}")

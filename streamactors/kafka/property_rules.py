@@ -1,7 +1,7 @@
 """Rules for librdkafka properties: which settings refuse, because they break a promise, what the address of a broker is, and whose values
 are secrets.
 
-Owner: the settings. docs/kafka.md shows the table to users; tests/kafka/test_property_rules.py compares the two."""
+Owner: the settings. docs/kafka-errors.md shows the table to users; tests/kafka/test_property_rules.py compares the two."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HARMLESS: Final = re.compile(
 )
 HIDDEN: Final = "[hidden]"
 CLEARLY_SECRET: Final = 8
-"""Characters of a secret that is hidden wherever it stands in a string."""
+"""Characters of a secret that is hidden wherever it occurs in a string."""
 _USERS: Final = frozenset({"sasl.username"})
 
 
@@ -52,7 +52,18 @@ CONSUMER_RULES: Final[Mapping[str, Rule]] = {
     "group.id": Rule(_never, "give ConsumerSettings(…, group_id='…')"),
     "auto.offset.reset": Rule(_never, "give ConsumerSettings(…, auto_offset_reset='…')"),
     "max.poll.records": Rule(_never, "give ConsumerSettings(…, max_poll_records=N)"),
+    "group.protocol": Rule(_never, "give ConsumerSettings(…, group_protocol='consumer')"),
 }
+_AT_BROKER: Final = "with group_protocol='consumer' it is a setting of the group at the broker"
+BROKER_GROUP_RULES: Final[Mapping[str, Rule]] = {
+    "session.timeout.ms": Rule(_never, f"{_AT_BROKER}, consumer.session.timeout.ms"),
+    "heartbeat.interval.ms": Rule(_never, f"{_AT_BROKER}, consumer.heartbeat.interval.ms"),
+    "partition.assignment.strategy": Rule(
+        _never, "with group_protocol='consumer' give group.remote.assignor: uniform or range"
+    ),
+    "group.protocol.type": Rule(_never, "with group_protocol='consumer' there is none"),
+}
+"""Properties that librdkafka refuses in a group whose partitions the broker divides."""
 PRODUCER_RULES: Final[Mapping[str, Rule]] = {
     **_COMMON,
     "transactional.id": Rule(_never, "give ProducerSettings(…, transactional_id='…'), for Transactional.sink"),
@@ -88,7 +99,7 @@ class Address(NamedTuple):
 
 
 def addresses_of(text: object) -> list[Address]:
-    """Return the addresses in a string. Raises BuildError naming the one that is none, and why.
+    """Return the addresses in a string. Raises BuildError naming the one that is not an address, and why.
 
     librdkafka would take a wrong port modulo 65536, and a word for port 0."""
     if not isinstance(text, str) or not text.strip():
@@ -103,16 +114,16 @@ def addresses_of(text: object) -> list[Address]:
 def _address(text: str) -> Address:
     protocol, slashes, place = text.rpartition("://")
     if slashes and protocol.upper() not in _PROTOCOLS:
-        raise BuildError(f"{text!r} is no address: leave out {protocol}://; {FORM}")
+        raise BuildError(f"{text!r} is not an address: leave out {protocol}://; {FORM}")
     place = place.removesuffix("/") if slashes else place
     host, colon, port = place.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):
         shown = f"[{place}]" if colon else place
         raise BuildError(f"{text!r} has no port; {FORM if not place else f'give {shown}:9092 if it is the usual one'}")
     if not _HOST.fullmatch(host):
-        raise BuildError(f"{text!r} is no address: {host!r} is no host; {FORM}")
+        raise BuildError(f"{text!r} is not an address: {host!r} is not a host name; {FORM}")
     if not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= LARGEST_PORT:
-        raise BuildError(f"{text!r} is no address: {port!r} is no port (1 to {LARGEST_PORT}); {FORM}")
+        raise BuildError(f"{text!r} is not an address: {port!r} is not a port (1 to {LARGEST_PORT}); {FORM}")
     return Address(host.strip("[]"), int(port))
 
 
@@ -132,7 +143,7 @@ class Properties(dict[str, Any]):
     def without_secrets(self, text: str) -> str:
         """Return a string, such as librdkafka's complaint, with the secrets in it hidden. The name of a user is no secret here.
 
-        A secret that reads like a word, as "client", is hidden only where it stands as a value: in quotes or after an equals sign."""
+        A secret that reads like a word, as "client", is hidden only where it is a value: in quotes or after an equals sign."""
         for name, value in self.items():
             if name not in _USERS and is_secret(name) and isinstance(value, str) and value:
                 clear = len(value) >= CLEARLY_SECRET and not value.isalpha()

@@ -20,7 +20,7 @@ class ConsumerRecord:
     __slots__ = ()
 
     value: bytes | Any
-    """The value as bytes, or None for a tombstone. Any in the type says that a checker does not ask for a test against None."""
+    """The value as bytes, or None for a tombstone. The type is Any, so that type checkers do not ask for a test against None."""
     message: Any
     """librdkafka's."""
 

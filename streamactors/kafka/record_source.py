@@ -15,6 +15,7 @@ from streamactors.kafka.dead_letters import DeadLetter, Err, dead_letters_of
 from streamactors.kafka.producer import Producer
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import reading_serde
+from streamactors.kafka.serdes.topic_types import TopicTypes, told
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.stages.checks import plain_function
 from streamactors.windows.record import Record, RecordContext
@@ -62,6 +63,7 @@ def records(
         )
         return record if time_of is None else record.replace(timestamp=time_of(record))
 
+    types = TopicTypes("receive", None, key, value)
     if errors == "emit":
 
         def read_or_emit(found: ConsumerRecord) -> Any:
@@ -70,9 +72,9 @@ def records(
             except Exception as error:  # noqa: BLE001  # becomes an element
                 return Err(found, blame(error, name, found), name)
 
-        return source.map(read_or_emit)
+        return source.map(told(read_or_emit, types))
     if letters is None:
-        return source.map(read)
+        return source.map(told(read, types))
 
     def read_or_bury(found: ConsumerRecord) -> Record | DeadLetter:
         try:
@@ -83,8 +85,8 @@ def records(
     topic = letters.topic
     burial: Sink[DeadLetter, Any] = (
         Flow.of(DeadLetter)
-        .map(lambda letter: letter.to_record(topic))
+        .map(told(lambda letter: letter.to_record(topic), TopicTypes("send", topic, "bytes", "bytes", "dead letters")))
         .to(Producer.plain_sink(letters.settings(settings)))
     )
-    read_source: Source[Any, Control] = source.map(read_or_bury)
+    read_source: Source[Any, Control] = source.map(told(read_or_bury, types))
     return read_source.divert_to(burial, lambda element: type(element) is DeadLetter)

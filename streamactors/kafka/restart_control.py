@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from streamactors.dsl.source import Source
 from streamactors.kafka.control import FollowingControl
-from streamactors.stages.control.restart_settings import NoMoreRestarts
+from streamactors.stages.restart_settings import NoMoreRestarts
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
-from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.client.traced_producer import producer_of
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.producer_record import ProducerRecord, RecordMetadata, checked_record
 from streamactors.kafka.serdes.serdes import writing_function
@@ -27,7 +27,7 @@ class SendProducer:
         if not isinstance(settings, ProducerSettings):
             raise BuildError(f"SendProducer expects ProducerSettings, got {type(settings).__name__}")
         self._write = writing_function("SendProducer", key, value) or checked_record
-        self._client = StreamProducer(settings)
+        self._client = producer_of(settings)
         self._lock = threading.Lock()
         self._unsent: deque[Waiting] = deque()
         self._sent: deque[Waiting] = deque()

@@ -2,7 +2,8 @@
 
 `properties` hold librdkafka properties. librdkafka checks them when a client is made, so the error names a misspelt property.
 `property_rules.py` refuses those that break a promise and hides the secrets among them.
-Environment variables STREAMACTORS_KAFKA_<PROPERTY> (upper case, dots as underscores) override properties."""
+Environment variables STREAMACTORS_KAFKA_<PROPERTY> (upper case, dots as underscores) override properties.
+Over 400 lines: the settings of the clients share their base, and each field has its meaning beside it."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError
 from streamactors.kafka.on_fenced import OnFenced, checked_on_fenced
 from streamactors.kafka.property_rules import (
+    BROKER_GROUP_RULES,
     CONSUMER_RULES,
     PRODUCER_RULES,
     Properties,
@@ -43,6 +45,7 @@ _ACCESS: Final = frozenset(
 ADDRESS_MARK: Final = "@"
 """Separates the address of an instance from the rest of its client id; the group's other members find it there."""
 _RESETS: Final = ("earliest", "latest", "error")
+_GROUP_PROTOCOLS: Final = ("classic", "consumer")
 
 S = TypeVar("S", bound="ClientSettings")
 
@@ -104,7 +107,8 @@ class ClientSettings:
     discover: Callable[[], str] | None = field(default=None, kw_only=True)
     """Returns the brokers to connect to first, instead of `bootstrap_servers`; called whenever a client is made. See `with_discovery`."""
 
-    _rules: ClassVar[Mapping[str, Rule]] = {}
+    def _rules(self) -> Mapping[str, Rule]:
+        return {}
 
     def __post_init__(self) -> None:
         addresses_of(self.bootstrap_servers)
@@ -121,7 +125,7 @@ class ClientSettings:
         for name in self.properties:
             if not isinstance(name, str):
                 raise BuildError(f"{who}: a property's name is a string, got {name!r}")
-        check_properties(who, self._rules, self.properties)
+        check_properties(who, self._rules(), self.properties)
         object.__setattr__(self, "properties", MappingProxyType(Properties(self.properties)))
 
     def with_property(self: S, name: str, value: Any) -> S:
@@ -189,7 +193,7 @@ class ClientSettings:
             for name, value in os.environ.items()
             if name.startswith(_ENVIRONMENT)
         }
-        check_properties(type(self).__name__, self._rules, environment, f" (from {_ENVIRONMENT}…)")
+        check_properties(type(self).__name__, self._rules(), environment, f" (from {_ENVIRONMENT}…)")
         servers = {_SERVERS: self._servers()}
         merged = Properties({**servers, **defaults, **own, **self.properties, **environment})
         addresses_of(merged[_SERVERS])
@@ -264,18 +268,26 @@ class ConsumerSettings(ClientSettings):
     """The most offsets in hand of a partition that are acknowledged above an unacknowledged one; delivery stops there. Records that are
     already delivered come on top. None: no bound."""
 
+    group_protocol: str = field(default="classic", kw_only=True)
+    """How members of the group get their partitions. "classic": a member divides them, in rebalances that all members join. "consumer": the
+    broker divides them and moves partitions one by one (KIP-848; Apache Kafka 4.0 or newer); session, heartbeat and assignor are settings of
+    the group at the broker then. A
+    consumer of several topics asks for the assignor `range`, unless the property group.remote.assignor names one: windows over them need it."""
+
     reset_protection: ResetProtection | None = field(default=None, kw_only=True)
     """Keeps the position of a partition whose broker has lost records. None: the partition is read again from where `auto_offset_reset` says."""
 
     state: State = field(default=State(), kw_only=True)
     """Where windows, tables and stores keep their state: `State.in_memory()` or `State.on_disk(path)`; both have changelogs."""
 
-    _rules = CONSUMER_RULES
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.auto_offset_reset not in _RESETS:
             raise BuildError(f"auto_offset_reset must be one of {', '.join(_RESETS)}, got {self.auto_offset_reset!r}")
+        if self.group_protocol not in _GROUP_PROTOCOLS:
+            raise BuildError(
+                f"group_protocol must be one of {', '.join(_GROUP_PROTOCOLS)}, got {self.group_protocol!r}"
+            )
         _text_or_none("ConsumerSettings", "group_id", self.group_id)
         if self.group_id is not None and not self.group_id.strip():
             raise BuildError("ConsumerSettings: group_id must not be empty; None reads without a group")
@@ -290,6 +302,9 @@ class ConsumerSettings(ClientSettings):
             raise BuildError(f"ConsumerSettings: reset_protection is {self.reset_protection!r}; give ResetProtection()")
         if self.max_in_flight is not None:
             at_least("ConsumerSettings", "max_in_flight", self.max_in_flight, 1)
+
+    def _rules(self) -> Mapping[str, Rule]:
+        return {**CONSUMER_RULES, **BROKER_GROUP_RULES} if self.group_protocol == "consumer" else CONSUMER_RULES
 
     def with_group_id(self, group_id: str | None) -> ConsumerSettings:
         """Return these settings for another consumer group."""
@@ -306,6 +321,8 @@ class ConsumerSettings(ClientSettings):
     def client_properties(self) -> Properties:
         """Return all properties of the client."""
         own = {"group.id": self.group_id or "", "auto.offset.reset": self.auto_offset_reset}
+        if self.group_protocol != "classic" and self.group_id is not None:
+            own["group.protocol"] = self.group_protocol
         if self.state.advertise is not None:
             own["client.id"] = f"streamactors{ADDRESS_MARK}{self.state.advertise}"
         return self.merged(CONSUMER_PROPERTIES, own)
@@ -332,8 +349,6 @@ class ProducerSettings(ClientSettings):
     """When a transactional run has lost its partitions or its transaction, as after a freeze that outlasts its session: "restart" begins the run
     again in its process, up to 10 times in a row after 1 to 30 s; RestartSettings say another back-off; "fail" fails the stream."""
 
-    _rules = PRODUCER_RULES
-
     def __post_init__(self) -> None:
         super().__post_init__()
         checked_on_fenced(self.on_fenced)
@@ -341,6 +356,9 @@ class ProducerSettings(ClientSettings):
         _text_or_none("ProducerSettings", "transactional_id", self.transactional_id)
         if self.transactional_id is not None and not self.transactional_id.strip():
             raise BuildError("ProducerSettings: transactional_id must not be empty; None writes without transactions")
+
+    def _rules(self) -> Mapping[str, Rule]:
+        return PRODUCER_RULES
 
     def with_transactional_id(self, transactional_id: str | None) -> ProducerSettings:
         """Return these settings for a transactional producer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol, Self
 
 from streamactors.errors import BuildError
@@ -62,7 +63,7 @@ class RestrictedConsumer(Protocol):
 
 
 class PartitionAssignmentHandler:
-    """What is to happen when partitions come and go; override what you need and give it to `with_assignment_handler`.
+    """What happens when partitions are assigned and revoked; override what you need and give it to `with_assignment_handler`.
 
     The methods run on the consumer's thread, inside its poll: while one runs, nothing is read, and the group waits for this member.
     An exception fails the stream. `consumer` is usable until the method returns."""
@@ -71,13 +72,13 @@ class PartitionAssignmentHandler:
         """These partitions were assigned; nothing of them has been delivered yet."""
 
     def on_revoked(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
-        """These partitions go to another member. What is done of them is committed already."""
+        """These partitions go to another member. Their processed records are committed already."""
 
     def on_lost(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
         """These partitions belong to another member already, because this one did not poll in time. Nothing can be committed."""
 
     def on_stop(self, partitions: set[TopicPartition], consumer: RestrictedConsumer) -> None:
-        """The source ends, and these partitions were assigned until now. What is done of them is committed already."""
+        """The source ends, and these partitions were assigned until now. Their processed records are committed already."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class AutoSubscription(Subscription):
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     handler: PartitionAssignmentHandler | None = field(default=None, compare=False)
+    start_ms: int | None = None
+    """Where a partition without a committed offset begins: at the first record of this time or later, in ms since 1970."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.topics, tuple):
@@ -110,6 +113,14 @@ class AutoSubscription(Subscription):
             )
         return replace(self, handler=handler)
 
+    def starting_at(self, time: datetime | int) -> Self:
+        """Return this subscription with a time at which the group starts: a datetime with a time zone, or ms since 1970.
+
+        A partition without a committed offset begins at its first record with this timestamp or a later one, or at its end if there is none. A
+        partition whose group has committed continues there. It counts instead of an `auto_offset_reset` of "earliest" or "latest"; with "error" a
+        partition without a committed offset fails the stream all the same. Raises BuildError for another time."""
+        return replace(self, start_ms=moment_ms("starting_at", time))
+
     @property
     def several_topics(self) -> bool:
         return self.pattern is not None or len(self.topics) > 1
@@ -120,7 +131,10 @@ class AutoSubscription(Subscription):
         return list(self.topics) if self.pattern is None else [f"^{self.pattern.removeprefix('^')}"]
 
     def __str__(self) -> str:
-        return ", ".join(self.topics) if self.pattern is None else f"topics like {self.pattern}"
+        named = ", ".join(self.topics) if self.pattern is None else f"topics like {self.pattern}"
+        if self.start_ms is None:
+            return named
+        return f"{named} from {datetime.fromtimestamp(self.start_ms / 1_000, UTC).isoformat(' ', 'milliseconds')}"
 
 
 @dataclass(frozen=True)
@@ -168,7 +182,7 @@ class Subscriptions:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise BuildError(f"Subscriptions.topic_pattern: {pattern!r} is no regular expression: {error}") from None
+            raise BuildError(f"Subscriptions.topic_pattern: {pattern!r} is not a regular expression: {error}") from None
         return AutoSubscription(pattern=pattern)
 
     @staticmethod
@@ -183,16 +197,38 @@ class Subscriptions:
         return ManualSubscription(_some("assignment_with_offset", told), offsets=told)
 
     @staticmethod
-    def assignment_offsets_for_times(times_ms: Mapping[tuple[str, int], int]) -> ManualSubscription:
-        """Read these partitions, each from the first record at or after a time (ms since 1970)."""
-        told = _numbers("assignment_offsets_for_times", "the time to start at, in ms since 1970,", times_ms)
+    def assignment_offsets_for_times(times_ms: Mapping[tuple[str, int], datetime | int]) -> ManualSubscription:
+        """Read these partitions, each from the first record at or after a time: a datetime with a time zone, or ms since 1970."""
+        name = "assignment_offsets_for_times"
+        if isinstance(times_ms, Mapping):
+            times_ms = {
+                key: moment_ms(name, time) if isinstance(time, datetime) else time for key, time in times_ms.items()
+            }
+        told = _numbers(name, "the time to start at, in ms since 1970,", times_ms)
         return ManualSubscription(_some("assignment_offsets_for_times", told), times_ms=told)
+
+
+def moment_ms(where: str, time: object) -> int:
+    """Return a moment in ms since 1970. Raises BuildError for what is neither a datetime with a time zone nor a number of ms."""
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise BuildError(
+                f"{where}: {time!r} has no time zone, so it is no moment; give one: datetime(…, tzinfo=UTC), or time.astimezone()"
+            )
+        ms = round(time.timestamp() * 1_000)
+    elif isinstance(time, int) and not isinstance(time, bool):
+        ms = time
+    else:
+        raise BuildError(f"{where} expects a datetime with a time zone, or ms since 1970, got {time!r}")
+    if not 0 <= ms < 1 << 63:
+        raise BuildError(f"{where}: {time!r} is before 1970 or does not fit in 64 bits of ms; Kafka has no such times")
+    return ms
 
 
 def _checked_name(where: str, topic: str) -> None:
     if not _NAME.fullmatch(topic):
         raise BuildError(
-            f"{where}: {topic!r} is no name of a topic: a name has letters, digits, . _ and -, at most 249 of them"
+            f"{where}: {topic!r} is not the name of a topic: a name has letters, digits, . _ and -, at most 249 of them"
         )
 
 
@@ -203,7 +239,7 @@ def _flattened(values: Iterable[object]) -> Iterable[str]:
         elif isinstance(value, Iterable):
             yield from _flattened(value)
         else:
-            raise BuildError(f"a topic's name is a text, got {value!r}")
+            raise BuildError(f"a topic's name is a string, got {value!r}")
 
 
 def _flattened_pairs(values: Iterable[object]) -> Iterable[object]:

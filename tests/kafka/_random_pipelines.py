@@ -167,7 +167,7 @@ _STEPS: dict[str, Callable[..., Any]] = {
     "throttle": lambda part, n, _: part.throttle(5_000, "1s", 50),
     "buffer": lambda part, n, _: part.buffer(n),
     "detach": lambda part, n, _: part.detach(),
-    "delay": lambda part, n, _: part.delay(n, 16),
+    "delay": lambda part, n, _: part.delay(f"{n}ms", 16),
     "repeat": lambda part, n, _: part.map_concat(lambda x: [x] * (1 + len(x) % 2)),
     "split": lambda part, n, _: part.map_concat(lambda x: [(origin,) for origin in x]),
     "group": lambda part, n, _: part.grouped(n * n).map(_joined),

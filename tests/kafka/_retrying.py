@@ -31,7 +31,9 @@ def main(bootstrap: str, topic: str) -> None:
         os.write(1, f"{number}\n".encode())
         return number
 
-    flow = Flow.map(bill).retry(1, RestartSettings(1, 1), dead_letters=retries.sink(ProducerSettings(bootstrap)))
+    flow = Flow.map(bill).retry(
+        1, RestartSettings("1ms", "1ms"), dead_letters=retries.sink(ProducerSettings(bootstrap))
+    )
     with ActorSystem("retrying") as system:
         _, done = retries.source(settings).via(flow).to_mat(Sink.ignore(), Keep.both).run(system)
         done.result()

@@ -22,21 +22,23 @@ from streamactors.kafka import (
 )
 from streamactors.windows import BufferConfig, Suppressed, TimeWindows
 from tests.bare_clients import IN_ORDER
+from tests.kafka._members import of_protocol
 
 SECOND = TimeWindows.of_size(1_000).with_grace(500)
 CLOSED = Suppressed.until_window_closes(BufferConfig.unbounded())
 
 
 @pytest.fixture(name="settings")
-def windows_settings(cluster, request):
+def windows_settings(cluster, request, group_protocol):
     """The group's name begins those of topics."""
-    return ConsumerSettings(
+    classic = ConsumerSettings(
         cluster.bootstrap_servers,
         group_id=re.sub(r"[^\w-]", "-", request.node.name),
         auto_offset_reset="earliest",
         commit_interval_ms=50,
         properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
     )
+    return of_protocol(classic, group_protocol)
 
 
 @pytest.fixture(name="transactional")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -12,22 +13,48 @@ from confluent_kafka import TopicPartition
 from streamactors import ActorSystem
 from streamactors.broker import Cluster
 from streamactors.kafka import ConsumerSettings, MetadataClient, ProducerSettings
-from streamactors.kafka.client import connection
+from streamactors.kafka.client.connection import ClientConnection
 from streamactors.kafka.client.consumer import StreamConsumer
 from tests.bare_clients import IN_ORDER, TO_THE_END
+from tests.kafka._members import (
+    CONSUMER,
+    OVER_APACHE,
+    QUICK_GROUPS,
+    WITH_BOTH_PROTOCOLS,
+    of_protocol,
+    over_apache,
+)
 
 
 @pytest.fixture(autouse=True, scope="session")
 def patient():
     """A broker of the tests shares two cores with other tests: it may be silent for longer than users would wait."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "SILENCE_MS", 30_000)
+        patch.setattr(ClientConnection, "silence_ms", 30_000)
         yield
 
 
+def pytest_generate_tests(metafunc):
+    """Run the tests of some modules with both group protocols, each on a broker of its own."""
+    if (
+        "group_protocol" in metafunc.fixturenames
+        and metafunc.module.__name__.rpartition(".")[-1] in WITH_BOTH_PROTOCOLS
+    ):
+        consumer = pytest.param(CONSUMER, marks=() if OVER_APACHE else pytest.mark.slow)
+        metafunc.parametrize("group_protocol", ["classic", consumer], indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as cluster:
+def group_protocol(request):
+    return getattr(request, "param", "classic")
+
+
+@pytest.fixture(scope="module")
+def cluster(group_protocol, tmp_path_factory):
+    if OVER_APACHE:
+        yield from over_apache(tmp_path_factory)
+        return
+    with Cluster(config=QUICK_GROUPS if group_protocol == CONSUMER else None) as cluster:
         yield cluster
 
 
@@ -38,10 +65,10 @@ def system():
 
 
 @pytest.fixture
-def settings(cluster, request):
-    return ConsumerSettings(
+def settings(cluster, request, group_protocol):
+    classic = ConsumerSettings(
         cluster.bootstrap_servers,
-        group_id=request.node.name,
+        group_id=re.sub(r"[^\w-]", "-", request.node.name),
         auto_offset_reset="earliest",
         commit_interval_ms=50,
         poll_interval_ms=5,  # what a stream tells its consumer is heard between two polls: a test is made of such moments
@@ -49,6 +76,7 @@ def settings(cluster, request):
         # members hear of a rebalance by their next heartbeat
         properties={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, "fetch.wait.max.ms": 50},
     )
+    return of_protocol(classic, group_protocol)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from streamactors.kafka import (
 )
 from streamactors.kafka.errors import CommitFailed, CommitTimeout
 from streamactors.testing import TestSink
+from tests.kafka._members import with_properties
 
 
 def numbers(n):
@@ -186,7 +187,7 @@ def test_49_an_offset_of_a_partition_that_is_gone_is_acknowledged_and_not_sent(
     settings, system, topic_with, wait_for, commits
 ):
     topic = topic_with("gone", numbers(20), 2)
-    quick = settings.with_property("heartbeat.interval.ms", 100)
+    quick = with_properties(settings, {"heartbeat.interval.ms": 100})
     quick = replace(quick, revoke_timeout_ms=200)
     one, messages, _ = held(quick, topic, system, 20)
     source = Consumer.committable_source(quick, Subscriptions.topics(topic))

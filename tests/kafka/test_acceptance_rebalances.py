@@ -12,18 +12,20 @@ from streamactors.kafka import (
     Subscriptions,
 )
 from streamactors.testing import TestSink
+from tests.kafka._members import WAYS, member_settings
 
 
 def numbers(n):
     return [b"%d" % i for i in range(n)]
 
 
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", WAYS)
 def test_44_what_was_buffered_of_a_partition_that_moves_is_delivered_by_its_new_owner_alone(
     settings, system, topic_with, wait_for, strategy
 ):
     topic = topic_with(f"moves-{strategy}", numbers(200), 2)
-    quick = settings.with_properties({"heartbeat.interval.ms": 100, "partition.assignment.strategy": strategy})
+    quick = member_settings(settings, strategy)
     source = Consumer.source(quick, Subscriptions.topics(topic))
     one, first = source.map(lambda r: (r.partition, r.offset)).to_mat(TestSink.probe("30s"), Keep.both).run(system)
     first.request(1)
@@ -42,13 +44,13 @@ def test_44_what_was_buffered_of_a_partition_that_moves_is_delivered_by_its_new_
         control.shutdown().result(30)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", WAYS[1:])
 def test_45_a_partition_regained_delivers_what_is_buffered_when_a_third_member_takes_nothing(
-    settings, system, topic_with, wait_for
+    settings, system, topic_with, wait_for, strategy
 ):
-    topic = topic_with("regained", numbers(300), 3)
-    quick = settings.with_properties(
-        {"heartbeat.interval.ms": 100, "partition.assignment.strategy": "cooperative-sticky"}
-    )
+    topic = topic_with(f"regained-{strategy}", numbers(300), 3)
+    quick = member_settings(settings, strategy)
     source = Consumer.source(quick, Subscriptions.topics(topic))
     one, first = source.map(lambda r: (r.partition, r.offset)).to_mat(TestSink.probe("30s"), Keep.both).run(system)
     wait_for(lambda: len(one.snapshot()["partitions"]) == 3)

@@ -81,7 +81,7 @@ def test_unknown_properties_and_wrong_values_are_named(settings, producer_settin
         (lambda: ProducerSettings("localhost:1", transactional_id=""), "transactional_id must not be empty"),
         (lambda: CommitterSettings(max_batch="100"), "max_batch must be an integer, got str"),
         (lambda: SendProducer("localhost:1"), "SendProducer expects ProducerSettings, got str"),
-        (lambda: Subscriptions.topics(5), "a topic's name is a text"),
+        (lambda: Subscriptions.topics(5), "a topic's name is a string"),
         (lambda: Subscriptions.assignment(("t", -1)), "a partition is"),
         (lambda: Subscriptions.assignment(("t", True)), "a partition is"),
         (lambda: Subscriptions.assignment(), "at least one partition"),
@@ -90,7 +90,7 @@ def test_unknown_properties_and_wrong_values_are_named(settings, producer_settin
         (lambda: Subscriptions.assignment_with_offset({("t", 0): -1}), "offset to start at must be an integer of at"),
         (lambda: Subscriptions.assignment_offsets_for_times({("t", 0): "now"}), "time to start at.*got 'now'"),
         (lambda: Subscriptions.assignment_offsets_for_times({("t", 0): -2}), "time to start at.*at least 0, got -2"),
-        (lambda: Subscriptions.topic_pattern("("), "no regular expression"),
+        (lambda: Subscriptions.topic_pattern("("), "not a regular expression"),
         (lambda: Subscriptions.topic_pattern(None), "expects a regular expression, got None"),
         (lambda: Consumer.source("localhost:1", Subscriptions.topics("t")), "expects ConsumerSettings"),
         (lambda: Consumer.source(ConsumerSettings("localhost:1", "g"), "t"), "expects a subscription"),
@@ -264,6 +264,7 @@ def test_a_user_function_that_raises_and_is_resumed_is_committed_past_but_named(
     assert any("no. 4" in record.getMessage() or "no. 4" in str(record.exc_info) for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_gone_for_a_while_is_waited_for(tmp_path, wait_for, system):
     with BrokerProcess(tmp_path / "data", {}) as broker:
         quick = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 500}

@@ -13,12 +13,12 @@ from confluent_kafka import TopicPartition
 from streamactors import ActorSystem, Keep, RestartSettings, RestartSource, Sink
 from streamactors.kafka import Consumer, Subscriptions
 from streamactors.kafka.reading import ending
+from tests.kafka._members import with_assignor
 
 
 @pytest.fixture
 def cooperative(settings):
-    assignor = {"partition.assignment.strategy": "cooperative-sticky"}
-    return replace(settings, properties={**settings.properties, **assignor})
+    return with_assignor(settings, "cooperative-sticky")
 
 
 @pytest.mark.parametrize("group", [True, False])
@@ -52,11 +52,13 @@ def read_to_the_end(settings, topic, system):
     return source.run_with(Sink.to_list(), system).result(30)
 
 
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 @pytest.mark.expects_log("restart_source: failed")
-def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, system, topic_with, monkeypatch):
+def test_a_restarted_source_reads_what_its_former_instance_left(settings, system, topic_with, monkeypatch, assignor):
     monkeypatch.setattr(ending, "AFTER_FAILURE_MS", 2_000)  # so long it is a member
     # The former instance was still a member. The next one got no partition, took that for the end, and the stream succeeded without the rest.
-    topic, failed = topic_with("left-over", [b"x"] * 20), []
+    of_group = with_assignor(settings, assignor)
+    topic, failed = topic_with(f"left-over-{assignor}", [b"x"] * 20), []
 
     def fail_once(record):
         if record.offset == 10 and not failed:
@@ -65,8 +67,8 @@ def test_a_restarted_source_reads_what_its_former_instance_left(cooperative, sys
         return record.offset
 
     source = RestartSource.on_failures_with_backoff(
-        RestartSettings(10, 20, 0.0),
-        lambda: Consumer.source(cooperative, Subscriptions.topics(topic), until="end").map(fail_once),
+        RestartSettings("10ms", "20ms", 0.0),
+        lambda: Consumer.source(of_group, Subscriptions.topics(topic), until="end").map(fail_once),
     )
     assert set(source.run_with(Sink.to_list(), system).result(60)) == set(range(20))
 
@@ -86,7 +88,7 @@ def test_a_restarted_source_reads_the_partition_that_its_former_instance_still_h
         return record.partition, record.offset
 
     source = RestartSource.on_failures_with_backoff(
-        RestartSettings(10, 20, 0.0),
+        RestartSettings("10ms", "20ms", 0.0),
         lambda: Consumer.source(cooperative, Subscriptions.topics(topic), until="end").map(fail_once),
     )
     expected = {(number, offset) for number in range(2) for offset in range(10)}

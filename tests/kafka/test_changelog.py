@@ -12,6 +12,7 @@ from confluent_kafka import Producer as BareProducer
 from streamactors import ActorSystem, Flow, Keep, Sink
 from streamactors.codec import loads
 from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.producer import PRODUCERS
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.state.changelogs.changelog_topics import ChangelogTopics
@@ -211,6 +212,13 @@ def test_K_18_the_former_owner_is_fenced_before_its_state_is_read(
     _, first = written(counted(settings, "k18", until=None), "k18-out", transactional).run(system)
     wait_for(lambda: len(read_all("k18-out", 2)) > 10)
     control, second = written(counted(settings, "k18", until=None), "k18-out", transactional).run(system)
+
+    def connected():
+        return [each for each in PRODUCERS if each.settings == transactional and each.start().done()]
+
+    wait_for(
+        lambda: len(connected()) == 2
+    )  # before, the first may commit all there is; then it has nothing to be refused
     produce(cluster, "k18", given[1_000:], 2)
     assert isinstance(first.exception(60), ProducerFailed)
     counts = finals(given, 2)[0]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter, deque
 from pathlib import Path
 
@@ -80,30 +82,51 @@ def crash_and_restart(cluster, read_all, seed, kills, topics=1, state=None):
         str(ROWS // CHUNKS),
         *([str(state)] if state else []),
     ]
+    history: list[str] = []  # of the processes, for whoever looks for the cause of a failure
     killed, ended = 0, False
     while not ended:
         # so many chunks in, then at any moment of the next tenth of a second: before, in and after commits. The first process waits to be killed:
         # on a busy machine it was through with all chunks before this one had read of them
         lifetime = dice.randrange(1, CHUNKS if not killed else 40) if killed < kills else 1 << 30
         hold = {"HOLD": str(lifetime)} if not killed else {}
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | hold
-        )
-        for count, line in enumerate(process.stdout, 1):
-            ended = line.strip() == "end"
-            if count == lifetime:
-                try:
-                    process.wait(dice.random() / 10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    killed += 1
-                break
-        process.stdin.close()
-        process.stdout.close()
-        process.wait(60)
+        was_killed, count, line = False, 0, ""
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=os.environ | hold
+            )
+            for count, line in enumerate(process.stdout, 1):
+                ended = line.strip() == "end"
+                if count == lifetime:
+                    try:
+                        process.wait(dice.random() / 10)
+                    except subprocess.TimeoutExpired:
+                        process.kill()
+                        was_killed = True
+                        killed += 1
+                    break
+            process.stdin.close()
+            process.stdout.close()
+            code = exit_code(process)
+            errors.seek(0)
+            said = (
+                f"{count} lines, the last one {line.strip()!r}, then {'killed' if was_killed else f'exit code {code}'}"
+            )
+            history.append(f"process {len(history) + 1}: {said}\n{errors.read()[-4_000:]}")
+        assert was_killed or code == 0, "\n".join(history)
     assert killed >= 1
-    found = [(m.partition(), m.key().decode(), int(m.value())) for m in read_all(target, PARTITIONS)]
-    assert sorted(found) == finals(in_turn(seed, topics))
+    found = sorted((m.partition(), m.key().decode(), int(m.value())) for m in read_all(target, PARTITIONS))
+    wanted = finals(in_turn(seed, topics))
+    missing, more = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+    assert not missing | more, f"missing: {sorted(missing)}\nmore: {sorted(more.elements())}\n" + "\n".join(history)
+
+
+def exit_code(process):
+    """Return the exit code; of a process that does not end the stacks of its threads are in its errors."""
+    try:
+        return process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # faulthandler
+        return process.wait(60)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.state.changelogs import changelog_topics
 from streamactors.kafka.state.changelogs.changelog_topics import ChangelogTopics
 from streamactors.windows import TimeWindows
+from tests.kafka._members import with_properties
 from tests.kafka._windows import changelog_of, produce, windows_producer, windows_settings  # noqa: F401  # fixtures
 
 FORMER, NEXT = "2", "1"
@@ -24,7 +25,7 @@ def counts(settings, transactional, member):
     if member == FORMER:
         producer = producer.with_property("linger.ms", 50_000)  # its entries are sent when it flushes, no sooner
     return (
-        Consumer.records(settings.with_properties(static), Subscriptions.topics("moves"), key="string")
+        Consumer.records(with_properties(settings, static), Subscriptions.topics("moves"), key="string")
         .group_by_key()
         .windowed_by(TimeWindows.of_size("1h").with_no_grace())
         .count(name="hours")

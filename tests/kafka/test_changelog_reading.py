@@ -118,7 +118,7 @@ def test_silence_is_an_error_after_a_time_that_begins_with_the_last_entry(clock:
         ends(seconds=0.1),
     )
     with pytest.raises(
-        RestoreError, match=f"nothing came of the changelogs {A} .to 9. in {NO_PROGRESS_S:g} s: a transaction"
+        RestoreError, match=f"no record of the changelogs {A} .to 9. arrived in {NO_PROGRESS_S:g} s: a transaction"
     ):
         read(client, {A: 9}, {A: 0})
     assert client.batches == []

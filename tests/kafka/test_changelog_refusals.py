@@ -109,7 +109,7 @@ def test_windows_that_are_begun_anew_inside_a_transactional_run_fail_it(
 
         return counted(settings, "anew").map(check)
 
-    anew = RestartSource.on_failures_with_backoff(RestartSettings(10, 20, 0.0), poisoned)
+    anew = RestartSource.on_failures_with_backoff(RestartSettings("10ms", "20ms", 0.0), poisoned)
     done = anew.map(to_records("anew-out")).run_with(Transactional.sink(transactional), system)
     reasons = ("poison", "restart the whole graph", "aborted", "what was in flight cannot be committed")
     error = str(done.exception(60))

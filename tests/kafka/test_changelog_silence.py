@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from streamactors import ActorSystem, Broadcast, Flow, GraphDSL, Keep, Merge, RestartSettings, RestartSource, Sink
-from streamactors.engine.marks.marks import OwnResults
+from streamactors.engine.marks.marks import TimerResults
 from streamactors.kafka import Consumer, ConsumerSettings, MetadataClient, Subscriptions
 from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce
 from streamactors.windows import Record, RecordContext, TimeWindows
@@ -38,7 +38,7 @@ def cuts(monkeypatch):
 
     def watched_ask(self, changes, at, ended):
         ask(self, changes, at, ended)
-        if behind_own_results(at):
+        if after_timer_results(at):
             self._producer.call(
                 cuts.asked.append, at
             )  # its thread first writes the entries of a cut that waits for no sink
@@ -49,7 +49,7 @@ def cuts(monkeypatch):
             cuts.check(cuts.closed + closed)
         write(self, records, numbers, at, ended)
         cuts.closed += closed
-        if behind_own_results(at):
+        if after_timer_results(at):
             cuts.written.append(at)
         cuts.count += 1
 
@@ -58,9 +58,9 @@ def cuts(monkeypatch):
     return cuts
 
 
-def behind_own_results(at):
+def after_timer_results(at):
     """True if a mark tells of results that stem from no row."""
-    return any(isinstance(source, OwnResults) for source, _ in at)
+    return any(isinstance(source, TimerResults) for source, _ in at)
 
 
 def records(settings, topic, until=None):
@@ -192,7 +192,7 @@ def test_windows_behind_a_restarted_source_wait_for_their_results(cluster, syste
     """The source stands inside another stage, the windows do not."""
     produce(cluster, "restarted", [(0, "a", 5_000)], 1)
     settings = settings_of(cluster, "restarted")
-    source = RestartSource.with_backoff(RestartSettings(10, 20, 0.0), lambda: records(settings, "restarted"))
+    source = RestartSource.with_backoff(RestartSettings("10ms", "20ms", 0.0), lambda: records(settings, "restarted"))
     reached, go = threading.Event(), threading.Event()
 
     def hold(row):
@@ -216,7 +216,7 @@ def test_windows_inside_a_restarted_source_write_their_changelog_and_commit(
     produce(cluster, "inside", [(0, "a", 5_000)], 1)
     settings = settings_of(cluster, "inside")
     source = RestartSource.with_backoff(
-        RestartSettings(10, 20, 0.0),
+        RestartSettings("10ms", "20ms", 0.0),
         lambda: records(settings, "inside").via(rows_around(counting("1s"), lambda row: row)),
     )
     found = []

@@ -43,7 +43,7 @@ def committing(producer: Producer, target: dict[Any, Any]) -> Any:
         phase=CutPhase.COMMITTING, target=target, committed_at={}, parts=[], ended=[], settled=lambda: True
     )
     transaction.offsets = TransactionOffsets(transaction._cut)
-    transaction._on_committed = lambda _: None
+    transaction._on_over = lambda _: None
     return transaction
 
 
@@ -59,7 +59,7 @@ def test_a_partition_that_goes_while_the_membership_is_read_fails_the_commit() -
 
     transaction = committing(producer, {("source", KEY): (7, 5)})
     transaction.offsets.add("source", tracker, membership, lambda: None)
-    with pytest.raises(ProducerFailed, match="in-0 was taken away"):
+    with pytest.raises(ProducerFailed, match="in-0 was revoked"):
         transaction._commit()
     assert producer.sent == []
 
@@ -103,7 +103,7 @@ def dropping(producer: Producer) -> Any:
     return transaction
 
 
-@pytest.mark.expects_log("was taken away while results of it were in an open transaction")
+@pytest.mark.expects_log("was revoked while its results were in an open transaction")
 def test_a_transaction_of_lost_partitions_is_dropped_and_the_run_goes_on() -> None:
     # A topic grew while a revocation waited: librdkafka joined the group again, which gave the partitions away, and the broker refused the
     # positions until revoke_timeout_ms. The run failed, and its next instance would have begun at the same positions as the next owner.
@@ -136,12 +136,12 @@ def has_lost_a_record(transaction: Any) -> None:
 
 
 def has_another_source(transaction: Any) -> None:
-    transaction._cut.parts = [SimpleNamespace(standing=SimpleNamespace(overtaken=set(), carried={"source", "range"}))]
+    transaction._cut.parts = [SimpleNamespace(part_state=SimpleNamespace(overtaken=set(), carried={"source", "range"}))]
 
 
 def has_both_assignments(transaction: Any) -> None:
-    standing = SimpleNamespace(overtaken={("source", KEY)}, carried={"source"})
-    transaction._cut.parts = [SimpleNamespace(standing=standing)]
+    part_state = SimpleNamespace(overtaken={("source", KEY)}, carried={"source"})
+    transaction._cut.parts = [SimpleNamespace(part_state=part_state)]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_transaction_with_more_than_lost_partitions_fails(more: Any) -> None:
     producer = Producer()
     transaction = dropping(producer)
     more(transaction)
-    with pytest.raises(ProducerFailed, match="in-0 was taken away while results of it"):
+    with pytest.raises(ProducerFailed, match="in-0 was revoked while its results"):
         transaction._commit()
     assert producer.sent == []
 
@@ -213,7 +213,7 @@ def test_a_partition_that_goes_before_such_results_are_committed_fails_the_commi
     transaction.offsets.add("source", tracker, lambda: "the membership", lambda: None)
     assert owing(transaction, ("source", 7))
     gone(transaction, tracker)
-    with pytest.raises(ProducerFailed, match="in-0 was taken away while results of it"):
+    with pytest.raises(ProducerFailed, match="in-0 was revoked while its results"):
         transaction._commit()
     assert producer.sent == []
 

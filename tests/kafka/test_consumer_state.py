@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamactors.kafka.reading.consumer_state import ConsumerState
+from streamactors.kafka.reading.consumer_state import LONG_CHUNK, ConsumerState
 from streamactors.kafka.subscriptions import TopicPartition
 from tests.kafka.polled_records import KEYS, LIMITS, Rec
 
@@ -50,8 +50,8 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     def tell_client(self):
         to_pause, to_resume = self.state.pauses(self.now)
-        assert not set(to_pause) & self.paused, "only differences are told"
-        assert set(to_resume) <= self.paused, "only differences are told"
+        assert not set(to_pause) & self.paused, "only changes are sent to the client"
+        assert set(to_resume) <= self.paused, "only changes are sent to the client"
         for key in to_pause:
             partition = self.state.partitions[key]
             assert partition.fetched is not None, "nothing is paused before its first record"
@@ -217,10 +217,24 @@ def test_partitions_take_turns():
     state = ConsumerState(LIMITS, 500)
     state.assigned(dict.fromkeys(KEYS, "s"), 1, {})
     for key in KEYS:
-        for chunk in range(3):
-            state.read(key, [Rec(key, chunk)], 10, chunk + 1)
-    state.requested("s", 4)
+        for at in range(0, 60, 20):
+            state.read(key, [Rec(key, at + n) for n in range(20)], 200, at + 20)
+    state.requested("s", 80)
     assert {delivery.key for delivery in state.deliveries()} == set(KEYS)
+
+
+def test_short_polls_become_one_delivery_and_long_ones_stay_apart():
+    # While a source does not ask, each poll reads one record, to serve rebalances. Each was a chunk of its own for every stage after it.
+    state, key = ConsumerState(LIMITS, 500), KEYS[0]
+    state.assigned({key: "s"}, 1, {})
+    for offset in range(LONG_CHUNK + 1):
+        state.read(key, [Rec(key, offset)], 10, offset + 1)
+    state.requested("s", 10_000)
+    first, second = state.deliveries()
+    assert [record.offset() for record in first.records] == list(range(LONG_CHUNK))
+    assert (first.end, first.size) == (LONG_CHUNK, 10 * LONG_CHUNK)
+    assert [record.offset() for record in second.records] == [LONG_CHUNK]
+    assert (state.buffered, state.size) == (0, 0)
 
 
 def test_records_of_a_revoked_partition_are_not_delivered_and_weigh_nothing():

@@ -18,6 +18,7 @@ def write(cluster, topic, count):
     assert producer.flush(20) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.expects_log("does not exist any more")
 @pytest.mark.parametrize("source", ["source", "committable_source", "plain_source"])
 def test_a_deleted_topic_of_a_pattern_ends_nothing(cluster, settings, system, committed, caplog, source):

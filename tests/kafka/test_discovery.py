@@ -59,7 +59,7 @@ def test_changelogs_and_their_readers_are_found_too(cluster, system, topic_with)
 
 def test_what_is_found_is_checked_and_an_error_names_the_function(system):
     settings = ConsumerSettings("k:9092", "g").with_discovery(lambda: "http://k")
-    with pytest.raises(BuildError, match="is no address: leave out http://"):
+    with pytest.raises(BuildError, match="is not an address: leave out http://"):
         settings.client_properties()
 
     def fails():

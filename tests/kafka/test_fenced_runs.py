@@ -23,16 +23,16 @@ from streamactors.kafka import (
 from streamactors.kafka.client.diagnosis.delivery_errors import producer_failed
 from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed
-from streamactors.kafka.prometheus import ConsumerCollector
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from streamactors.kafka.transactions import writes
 from streamactors.kafka.transactions.run_transaction import transaction_of
+from streamactors.metrics.kafka import ConsumerCollector
 from streamactors.windows import State, TimeWindows
 
 pytestmark = [pytest.mark.expects_log("in a row of the run in"), pytest.mark.expects_log(": lost ")]
 AT_ONCE = RestartSettings("1ms", "1ms", max_restarts=3)
 LATER = RestartSettings("1h", "1h")
-TAKEN = "was taken away while results of it were in an open transaction"
+TAKEN = "was revoked while its results were in an open transaction"
 
 
 class Loss:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors import Keep, Sink
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.loop import CAN_REFILL, FusedLoop, Op
 from streamactors.errors import BuildError
 from streamactors.kafka import Committer, CommitterSettings, Consumer, Subscriptions, TopicPartition

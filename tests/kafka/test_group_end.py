@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamactors.kafka import ConsumerSettings, Subscriptions
-from streamactors.kafka.client import unread
+from streamactors.kafka.client.offsets import unread
 from streamactors.kafka.reading import group_end
 from streamactors.kafka.reading.group_end import GROUP_CHECK_MS, MOST_LOOKS, GroupEnd, ReadInRun
 from streamactors.kafka.subscriptions import TopicPartition

@@ -15,7 +15,8 @@ ASK = """
 import sys
 import time
 from streamactors.kafka import Admin, TopicPartition
-from streamactors.kafka.client import admin as of_admin, group_offsets
+from streamactors.kafka.client import admin as of_admin
+from streamactors.kafka.client.offsets import group_offsets
 from streamactors.kafka.errors import GroupNotFound, KafkaError
 from streamactors.kafka.settings import ClientSettings
 

@@ -101,8 +101,8 @@ class Trial:
         first, *others = [self.source(topic) for topic in self.topics]
         if not others:
             return first
-        join = self.dice.choice(["merge_mat", "concat_mat"])
-        return getattr(first, join)(others[0], lambda a, b: (a, b))
+        join = self.dice.choice(["merge", "concat"])
+        return getattr(first, join)(others[0], mat=lambda a, b: (a, b))
 
     def sink(self, name: str) -> Sink[Any, Any]:
         store = lambda element: self.seen.store(name, element)  # noqa: E731

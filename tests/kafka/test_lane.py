@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from streamactors.engine.blueprint.attributes import NONE
+from streamactors.engine.attributes import NONE
 from streamactors.engine.fusing.loop import FusedLoop, Op
 from streamactors.engine.marks.marks import EndOfInput, Idle
 from streamactors.kafka.reading.delivery import Delivery
@@ -49,7 +49,12 @@ class Stage:
     def __init__(self, *, commits=Commits.MARKS, loop=None, convert=None, max_chunk=None, ahead=64) -> None:
         self.out = Out()
         self.posted: list[Any] = []
-        run = SimpleNamespace(system=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 99)))
+        run = SimpleNamespace(
+            system=SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 99)),
+            trace=None,
+            only_traced=False,
+            sampled=False,
+        )
         self.interpreter: Any = SimpleNamespace(
             slice_no=0,
             in_slice=False,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamactors.kafka.client import listed_offsets as module
 from streamactors.kafka.client.connection import ck
-from streamactors.kafka.client.listed_offsets import ListedOffset, listed_offsets
+from streamactors.kafka.client.offsets import listed_offsets as module
+from streamactors.kafka.client.offsets.listed_offsets import ListedOffset, listed_offsets
 from streamactors.kafka.subscriptions import TopicPartition
 
 KEY = TopicPartition("rows", 0)

@@ -17,6 +17,7 @@ from streamactors.kafka.errors import CommitFailed
 from streamactors.kafka.reading.messages import TakeSnapshot
 from streamactors.testing import TestSink
 from tests.broker.wire import WireClient
+from tests.kafka._members import CONSUMER, WAYS, member_settings
 
 
 def members(cluster, group):
@@ -26,12 +27,25 @@ def members(cluster, group):
     return {m.member_id: len(m.assignment.topic_partitions) for m in described.result(10).members}
 
 
-def throw_out(cluster, group):
+def throw_out(cluster, group, way="range"):
     """Have the only member leave the group without knowing it, as if its session had run out."""
     host, port = cluster.bootstrap_servers.split(":")
-    (member,) = members(cluster, group)
+    (gone,) = members(cluster, group)
     with WireClient(host, int(port)) as client:
-        client.call(13, 3, {"group_id": group, "members": [{"member_id": member, "group_instance_id": None}]})
+        if way == CONSUMER:
+            client.call(
+                68,
+                0,
+                {
+                    "group_id": group,
+                    "member_id": gone,
+                    "member_epoch": -1,
+                    "subscribed_topic_names": None,
+                    "topic_partitions": None,
+                },
+            )
+        else:
+            client.call(13, 3, {"group_id": group, "members": [{"member_id": gone, "group_instance_id": None}]})
 
 
 def test_what_is_wanted_in_addition_is_asked_for_when_the_first_part_has_come(cluster, settings, system, topic_with):
@@ -98,9 +112,9 @@ def test_a_consumer_that_the_shutdown_had_no_time_for_leaves_the_group_all_the_s
 
 
 @pytest.mark.expects_log(": lost ")
-@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+@pytest.mark.parametrize("strategy", WAYS)
 def test_a_bounded_read_goes_on_when_its_member_was_thrown_out(
-    cluster, settings, system, topic_with, committed, wait_for, strategy
+    cluster, settings, system, topic_with, committed, wait_for, strategy, caplog
 ):
     # heartbeat: unknown member -> everything is lost -> for a moment no partition is ours: that is not the end of the input
     topic = topic_with(f"out-{strategy}", [b"x"] * 15_000, 3)
@@ -111,13 +125,16 @@ def test_a_bounded_read_goes_on_when_its_member_was_thrown_out(
         if len(seen) == 50:
             go.wait(30)
 
-    quick = settings.with_properties({"heartbeat.interval.ms": 100, "partition.assignment.strategy": strategy})
+    quick = member_settings(settings, strategy)
     source = Consumer.source(quick, Subscriptions.topics(topic), until="end")
     control, done = source.to_mat(Sink.foreach(store), Keep.both).run(system)
     wait_for(lambda: len(seen) >= 50)
     before = set(members(cluster, settings.group_id))
-    throw_out(cluster, settings.group_id)
-    wait_for(lambda: set(members(cluster, settings.group_id)) - before)
+    throw_out(cluster, settings.group_id, strategy)
+    # a member of a consumer group keeps its id when it joins again
+    wait_for(
+        lambda: set(members(cluster, settings.group_id)) - before or (strategy == CONSUMER and ": lost " in caplog.text)
+    )
     go.set()
     done.result(60)
     control.is_shutdown.result(30)
@@ -126,10 +143,11 @@ def test_a_bounded_read_goes_on_when_its_member_was_thrown_out(
 
 
 @pytest.mark.expects_log(": lost ")
+@pytest.mark.parametrize("strategy", WAYS[::2])
 def test_a_member_that_was_thrown_out_commits_nothing_for_what_it_lost_and_goes_on(
-    cluster, settings, system, topic_with, committed, wait_for
+    cluster, settings, system, topic_with, committed, wait_for, strategy
 ):
-    topic = topic_with("unknown", [b"x"] * 10)
+    topic = topic_with(f"unknown-{strategy}", [b"x"] * 10)
     reached, go = threading.Event(), threading.Event()
     seen = []
 
@@ -139,11 +157,11 @@ def test_a_member_that_was_thrown_out_commits_nothing_for_what_it_lost_and_goes_
             reached.set()
             go.wait(30)
 
-    slow_to_notice = settings.with_property("heartbeat.interval.ms", 3_000)
+    slow_to_notice = member_settings(settings, strategy, 3_000)
     source = Consumer.source(slow_to_notice, Subscriptions.topics(topic))
     control, done = source.to_mat(Sink.foreach(store), Keep.both).run(system)
     assert reached.wait(30)
-    throw_out(cluster, settings.group_id)
+    throw_out(cluster, settings.group_id, strategy)
     go.set()  # what is done now is committed before the next heartbeat: the coordinator knows no such member
     wait_for(lambda: committed(topic)[0] == 10)
     assert not done.done()

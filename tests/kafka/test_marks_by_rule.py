@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Producer as BareProducer
 
 from streamactors import Balance, Broadcast, Flow, GraphDSL, GraphStageLogic, Keep, Merge, Sink
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.marks.marks import EXACT, Assigned, EndOfInput, Idle, Signal
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.snapshot import snapshots
 from streamactors.engine.stage import SINK, ChunkLogic, GraphStage, Stage
 from streamactors.engine.supervision import resuming

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.client import newest_ends as module
-from streamactors.kafka.client.end_views import EndView
-from streamactors.kafka.client.newest_ends import KnownEpochs, PartitionEnd, newest_ends
+from streamactors.kafka.client.offsets import newest_ends as module
+from streamactors.kafka.client.offsets.end_views import EndView
+from streamactors.kafka.client.offsets.newest_ends import KnownEpochs, PartitionEnd, newest_ends
 from streamactors.kafka.errors import NoBroker, StaleAnswer
 from streamactors.kafka.subscriptions import TopicPartition
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 
 from streamactors.engine.marks.part_state import PartState
 from streamactors.kafka.errors import ProducerFailed
+from streamactors.kafka.settings import ProducerSettings
+from streamactors.kafka.transactions import run_transaction
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 from streamactors.windows.stage.keeper import Keeper
 
@@ -18,8 +21,9 @@ class Stopped(Keeper):
     """A keeper whose stream was stopped while it held the rows from `dropped` on."""
 
     def __init__(self, dropped):
-        self.stage = SimpleNamespace(name="windows", turns=SimpleNamespace(dropped_from=dropped))
-        self.standing = PartState(frozenset("s"))
+        turns = SimpleNamespace(dropped_from=dropped)
+        self.stage = SimpleNamespace(name="windows", state=SimpleNamespace(turns=turns))
+        self.part_state = PartState(frozenset("s"))
 
     def cut(self, target):
         pass
@@ -50,3 +54,43 @@ def test_a_stop_that_finds_them_together_commits(monkeypatch):
     transaction.on_reached(one, at, ended=True)
     transaction.on_reached(two, at, ended=True)
     assert committed == [at]
+
+
+class NotedProducer:
+    """Does at once what it is told, and notes that it is closed."""
+
+    def __init__(self):
+        self.is_closed = False
+        self.started = Future()
+        self.started.set_result(None)
+
+    def start(self):
+        return self.started
+
+    def call(self, fn, *arguments):
+        fn(*arguments)
+        return self.started
+
+    def close(self, *, drop=False):
+        self.is_closed = True
+
+
+def test_a_part_that_stops_before_another_one_begins_the_transaction_has_left_it(monkeypatch):
+    # A stage that failed to start had stopped the sink before the transaction began. It waited for the sink, and its producer stayed open.
+    one, two = Stopped({}), Stopped({})
+    transaction = transaction_of(one, two)
+    transaction._settings = ProducerSettings("localhost:9092", transactional_id="tx")
+    made = NotedProducer()
+    monkeypatch.setattr(run_transaction, "producer_of", lambda settings, **how: made)
+    for name in ("_let_keepers_join", "_begin"):
+        monkeypatch.setattr(RunTransaction, name, lambda self: None)
+    aborted = []
+    monkeypatch.setattr(RunTransaction, "_abort", lambda self, error: aborted.append(error))
+    transaction._run = SimpleNamespace(system=SimpleNamespace(member=None))
+    error = ValueError("it cannot start")
+    transaction.leave(one, error)
+    transaction.start(lambda error: None)
+    assert not made.is_closed
+    transaction.leave(two, error)
+    assert made.is_closed
+    assert aborted[0] is error

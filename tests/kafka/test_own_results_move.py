@@ -61,6 +61,7 @@ def by_silence(settings, topic):
     return records(settings, topic).via(counting("700ms"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slow_s", "revoke_timeout_ms"), [(2, 10_000), (30, 300)])
 def test_windows_that_silence_closes_while_their_partition_moves(
     cluster, wait_for, read_all, slow_s, revoke_timeout_ms

@@ -19,6 +19,7 @@ from streamactors.kafka import (
     Subscriptions,
     TopicPartition,
 )
+from tests.kafka._members import with_assignor
 from tests.kafka._partitioned import merged
 
 
@@ -185,7 +186,7 @@ def test_40_partitions_without_demand_are_paused_and_resumed_by_it(settings, top
 
 def test_41_a_revoked_partitions_source_completes_and_the_others_go_on(settings, topic_with, system, wait_for):
     topic = topic_with("revoked", [b"%d" % i for i in range(200)], 2)
-    eager = settings.with_property("partition.assignment.strategy", "cooperative-sticky")
+    eager = with_assignor(settings, "cooperative-sticky")
     ended, began = [], []
 
     def part(pair):
@@ -213,7 +214,7 @@ def test_41_a_revoked_partitions_source_completes_and_the_others_go_on(settings,
 
 def test_41_a_partition_given_back_within_the_window_keeps_its_source(settings, topic_with, system, wait_for):
     topic = topic_with("eager", [b"%d" % i for i in range(400)], 4)
-    eager = replace(settings, wait_close_partition_ms=20_000).with_property("partition.assignment.strategy", "range")
+    eager = with_assignor(replace(settings, wait_close_partition_ms=20_000), "range")
     lock, began, seen = threading.Lock(), [], set()
 
     def part(pair):
@@ -296,7 +297,7 @@ def test_K_13_a_flow_inside_that_hides_its_elements_is_an_error_that_names_it(se
 def test_K_13_sources_sent_several_ways_before_they_are_opened_are_refused(settings):
     source = Consumer.partitioned_source(settings, Subscriptions.topics("x"))
     split = source.divert_to(Sink.ignore(), lambda pair: pair[0].partition > 3)
-    with pytest.raises(BuildError, match=r"'divert_to' splits these sources.*behind flat_map_merge"):
+    with pytest.raises(BuildError, match=r"'divert_to' splits these sources.*after flat_map_merge"):
         merged(split).run_with(Sink.ignore())
     tapped = source.wire_tap(Sink.ignore())
     assert merged(tapped).to(Sink.ignore()).to_mermaid(), "a tap is no way for marks"

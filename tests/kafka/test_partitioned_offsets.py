@@ -14,6 +14,7 @@ from streamactors.kafka import (
     TopicPartition,
 )
 from streamactors.kafka.errors import ConsumerFailed
+from tests.kafka._members import with_assignor
 from tests.kafka._partitioned import merged
 
 
@@ -88,9 +89,7 @@ def test_43_a_failed_or_foolish_look_up_fails_the_stream(settings, topic_with, s
 
 def test_43_on_revoke_hears_of_the_partitions_taken_away(settings, topic_with, system, wait_for):
     topic = topic_with("hook", [b"x"] * 20, 2)
-    quick = replace(settings, wait_close_partition_ms=0).with_property(
-        "partition.assignment.strategy", "cooperative-sticky"
-    )
+    quick = with_assignor(replace(settings, wait_close_partition_ms=0), "cooperative-sticky")
     revoked = []
     source = Consumer.plain_partitioned_manual_offset_source(
         quick, Subscriptions.topics(topic), lambda _: {}, revoked.append

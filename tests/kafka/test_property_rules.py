@@ -16,10 +16,10 @@ from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerSet
 from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import KafkaError
-from streamactors.kafka.property_rules import CONSUMER_RULES, PRODUCER_RULES, is_secret
+from streamactors.kafka.property_rules import BROKER_GROUP_RULES, CONSUMER_RULES, PRODUCER_RULES, is_secret
 
 SECRET = "s3cr3t-of-a-test"
-PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
+PAGE = Path(__file__).parents[2] / "docs" / "kafka-errors.md"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,9 @@ def test_statistics_go_to_the_users_callback_too():
 
 def test_the_page_lists_every_refused_property():
     page = PAGE.read_text()
-    assert [name for name in {**CONSUMER_RULES, **PRODUCER_RULES} if f"`{name}`" not in page] == []
+    assert [
+        name for name in {**CONSUMER_RULES, **PRODUCER_RULES, **BROKER_GROUP_RULES} if f"`{name}`" not in page
+    ] == []
 
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────────────────────────

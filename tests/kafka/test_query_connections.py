@@ -50,6 +50,7 @@ def has_ended(connection):
         return True
 
 
+@pytest.mark.slow
 def test_more_connections_than_are_served_are_refused_until_others_end(server, address, connect, wait_for):
     # Each connection had a thread at once, before the token was seen.
     strangers = [connect() for _ in range(MOST_CONNECTIONS)]

@@ -13,9 +13,9 @@ from streamactors.broker.wire_request import create_topic
 from streamactors.kafka import Consumer, ConsumerSettings, DrainingControl, MetadataClient, Subscriptions
 from streamactors.kafka.errors import CommitTimeout
 from tests.faults.broker_process import BrokerProcess
+from tests.kafka._members import QUICK_GROUPS, WAYS, member_settings
 
 PARTITIONS = 6
-STRATEGIES = ["range", "cooperative-sticky"]
 
 
 class Load:
@@ -59,13 +59,14 @@ class Log:
         return [offset for p, offset in self.done if p == partition]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", WAYS)
 def test_three_members_come_and_go_under_load_and_nothing_comes_twice_or_out_of_order(
     cluster, settings, system, wait_for, committed, strategy
 ):
     topic, each, log = f"load-{strategy}", 1_000, Log()
     cluster.create_topic(topic, partitions=PARTITIONS)
-    quick = settings.with_properties({"heartbeat.interval.ms": 100, "partition.assignment.strategy": strategy})
+    quick = member_settings(settings, strategy)
     source = Consumer.source(quick, Subscriptions.topics(topic)).map_async(4, lambda record: record)
     graph = source.to_mat(Sink.foreach(log.store), DrainingControl.create)
     load = Load(cluster.bootstrap_servers, topic, each)
@@ -90,12 +91,13 @@ def test_three_members_come_and_go_under_load_and_nothing_comes_twice_or_out_of_
     assert committed(topic, PARTITIONS) == dict.fromkeys(range(PARTITIONS), each)
 
 
-@pytest.mark.expects_log(": lost ")
+@pytest.mark.expects_log(": lost ", "the group's coordinator is moving")
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("strategy", [pytest.param("range", marks=pytest.mark.slow), "cooperative-sticky"])
+@pytest.mark.parametrize("strategy", [pytest.param("range", marks=pytest.mark.slow), *WAYS[1:]])
 def test_a_group_outlives_its_broker(tmp_path: Path, wait_for, strategy):
     each, log = 1_500, Log()
-    with BrokerProcess(tmp_path / "data", {"group.min.session.timeout.ms": 500}) as broker, ActorSystem("g") as system:
+    config = {"group.min.session.timeout.ms": 500, **QUICK_GROUPS, "group.consumer.session.timeout.ms": 2_000}
+    with BrokerProcess(tmp_path / "data", config) as broker, ActorSystem("g") as system:
         create_topic(broker.bootstrap_servers, "t", PARTITIONS, {})
         settings = ConsumerSettings(
             broker.bootstrap_servers,
@@ -103,14 +105,9 @@ def test_a_group_outlives_its_broker(tmp_path: Path, wait_for, strategy):
             "earliest",
             commit_interval_ms=50,
             commit_timeout_ms=60_000,
-            properties={
-                "partition.assignment.strategy": strategy,
-                "session.timeout.ms": 2_000,
-                "heartbeat.interval.ms": 200,
-                "reconnect.backoff.max.ms": 200,
-            },
+            properties={"session.timeout.ms": 2_000, "reconnect.backoff.max.ms": 200},
         )
-        source = Consumer.source(settings, Subscriptions.topics("t"))
+        source = Consumer.source(member_settings(settings, strategy, 200), Subscriptions.topics("t"))
         graph = source.to_mat(Sink.foreach(log.store), DrainingControl.create)
         members = [graph.run(system) for _ in range(3)]
         wait_for(lambda: [len(m.snapshot().get("partitions", {})) for m in members] == [2, 2, 2])

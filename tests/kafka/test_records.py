@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Keep, Sink
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Serde, Subscriptions
 from streamactors.kafka.serdes.serdes import SERDES
@@ -22,6 +23,18 @@ def test_keys_values_and_times_are_read_with_their_context(settings, system, top
     first, second = source.run_with(Sink.to_list(), system).result(30)
     assert (first, second) == (Record(None, {"at": 5}, 5), Record(None, {"at": 6}, 6))
     assert (second.context.topic, second.context.partition, second.context.offset) == (topic, 0, 1)
+
+
+def test_assigned_partitions_are_read_without_a_group_and_nothing_is_committed(settings, system, topic_with):
+    """There was no way to read typed records without a group: the source needed one although it was told its partitions."""
+    topic = topic_with("assigned", [b"1", b"2"])
+    source = Consumer.records(
+        settings.with_group_id(None), Subscriptions.assignment((topic, 0)), value="json", until="end"
+    )
+    for _ in range(2):
+        assert source.map(lambda record: record.value).run_with(Sink.to_list(), system).result(30) == [1, 2]
+    with pytest.raises(BuildError, match="key_by needs a group_id"):
+        source.key_by(lambda record: record.value).count().to_stream().run_with(Sink.to_list(), system)
 
 
 def test_a_record_that_cannot_be_read_fails_the_stream_with_its_own_error(settings, system, topic_with):
@@ -80,7 +93,7 @@ class Signals(GraphStage):
     """A sink that notes the signals that reach it."""
 
     shape = SINK
-    reads_marks = True
+    traits = StageTraits(reads_marks=True)
 
     def __init__(self):
         self.seen = []

@@ -145,6 +145,7 @@ def test_the_produce_command_names_the_full_disk(full, caplog, capsys, monkeypat
     assert warned(caplog, "orders-0: the broker at")
 
 
+@pytest.mark.slow
 def test_a_transaction_names_the_full_disk(full, system, caplog):
     address, fill = full
     fill(True)

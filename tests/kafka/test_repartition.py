@@ -188,6 +188,7 @@ def test_what_was_read_and_done_is_deleted_from_the_topic(
     assert found == Counter(key[0] for _, key, _ in rows)
 
 
+@pytest.mark.slow
 def test_the_end_of_the_topic_is_waited_for_until_other_instances_have_written_theirs():
     """One instance is at the end of its input while another one still writes: it must not close windows over those rows."""
     rows = [(i % 2, letter + str(i), 5_000 + i) for i, letter in enumerate("abcde" * 100)]

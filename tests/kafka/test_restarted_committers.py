@@ -28,7 +28,7 @@ def test_records_that_are_dropped_behind_a_restart_are_done(settings, system, to
         source = Consumer.committable_source(settings, Subscriptions.topics(topic))
         return source.filter(lambda message: message.record.offset % 2).map(fail_once).via(Committer.flow(QUICK))
 
-    restarted = RestartSource.on_failures_with_backoff(RestartSettings(10, 20, 0.0), part)
+    restarted = RestartSource.on_failures_with_backoff(RestartSettings("10ms", "20ms", 0.0), part)
     restarted.run_with(Sink.ignore(), system)
     wait_for(lambda: failed)
     wait_for(lambda: committed(topic) == {0: 40})

@@ -23,7 +23,7 @@ from streamactors.kafka import (
 from streamactors.kafka.dead_letters import StoredLetter
 from streamactors.kafka.errors import RecordError
 
-QUICK = RestartSettings(1, 1, random_factor=0)
+QUICK = RestartSettings("1ms", "1ms", random_factor=0)
 WAIT = 60
 
 
@@ -166,7 +166,7 @@ def test_records_read_by_serdes_become_bytes_again(cluster, settings, producer_s
 def test_what_has_no_origin_is_refused_with_the_way_out(producer_settings, system):
     sink = Producer.dead_letter_sink(producer_settings, "nowhere")
     flow = Flow.map(lambda x: 1 // x).retry(1, QUICK, dead_letters=sink)
-    with pytest.raises(RecordError, match="is no record of a topic"):
+    with pytest.raises(RecordError, match="is not a record of a topic"):
         Source.single(0).via(flow).run_with(Sink.ignore(), system).result(WAIT)
     with pytest.raises(BuildError, match="delays must be a list"):
         RetryTopics("x", "orders", delays="10s", dead_letters="dead")

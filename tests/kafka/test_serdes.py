@@ -84,6 +84,7 @@ class Plain:
 KINDS = [Plain, Struct, Model, ModelDataclass]
 
 
+@pytest.mark.slow
 @given(
     st.builds(
         Flight,

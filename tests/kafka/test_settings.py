@@ -92,9 +92,9 @@ def test_a_client_beside_another_has_its_user_and_its_patience_and_nothing_else(
         (lambda: State("state"), r"path is 'state'; use State\.on_disk"),
         (lambda: AutoSubscription("orders"), r"use Subscriptions\.topics"),
         (lambda: ManualSubscription("orders"), r"use Subscriptions\.assignment"),
-        (lambda: Subscriptions.topics("orders-.*", "a b"), "is no name of a topic"),
+        (lambda: Subscriptions.topics("orders-.*", "a b"), "is not the name of a topic"),
         (lambda: Subscriptions.topics("^orders"), "is a pattern; give Subscriptions.topic_pattern"),
-        (lambda: Subscriptions.assignment(("a/b", 0)), "'a/b' is no name of a topic"),
+        (lambda: Subscriptions.assignment(("a/b", 0)), "'a/b' is not the name of a topic"),
         (lambda: Subscriptions.topics("a" * 250), "at most 249"),
     ],
 )
@@ -134,3 +134,23 @@ def test_the_low_limit_of_memory_may_be_the_high_one_and_not_above_it() -> None:
     assert ConsumerSettings("localhost:1", low_bytes=7, high_bytes=7).low_bytes == 7
     with pytest.raises(BuildError, match=r"low_bytes \(8\) must not exceed high_bytes \(7\)"):
         ConsumerSettings("localhost:1", low_bytes=8, high_bytes=7)
+
+
+def test_a_group_whose_broker_divides_is_told_nothing_that_the_broker_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = ConsumerSettings("localhost:1", "g", group_protocol="consumer")
+    assert consumer.client_properties()["group.protocol"] == "consumer"
+    assert "group.protocol" not in ConsumerSettings("localhost:1", "g").client_properties()
+    assert "group.protocol" not in consumer.with_group_id(None).client_properties()
+    with pytest.raises(
+        BuildError, match=r"session.timeout.ms is refused: .* at the broker, consumer.session.timeout.ms"
+    ):
+        consumer.with_property("session.timeout.ms", 6_000)
+    with pytest.raises(
+        BuildError, match=r"group.protocol is refused: give ConsumerSettings\(…, group_protocol='consumer'\)"
+    ):
+        ConsumerSettings("localhost:1", "g", properties={"group.protocol": "consumer"})
+    with pytest.raises(BuildError, match="group_protocol must be one of classic, consumer, got 'streams'"):
+        ConsumerSettings("localhost:1", "g", group_protocol="streams")
+    monkeypatch.setenv("STREAMACTORS_KAFKA_HEARTBEAT_INTERVAL_MS", "300")
+    with pytest.raises(BuildError, match=r"heartbeat.interval.ms=?.* \(from STREAMACTORS_KAFKA_…\) is refused"):
+        consumer.client_properties()

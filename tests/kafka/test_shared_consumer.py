@@ -23,9 +23,9 @@ def clients(monkeypatch):
     made = []
     genuine = StreamConsumer.__init__
 
-    def counted(client, settings):
+    def counted(client, settings, **more):
         made.append(client)
-        genuine(client, settings)
+        genuine(client, settings, **more)
 
     monkeypatch.setattr(StreamConsumer, "__init__", counted)
     return made

@@ -59,7 +59,7 @@ def test_a_bounded_read_inside_a_restarted_source_leaves_its_partitions_to_the_n
     # The run does not end with it: it kept the partitions as long as the run, and the next one read nothing.
     topic, controls = topic_with("restarted-tail", [b"x"] * 20), []
     source = RestartSource.on_failures_with_backoff(
-        RestartSettings(10, 20, 0.0),
+        RestartSettings("10ms", "20ms", 0.0),
         lambda: bounded(settings, topic, until="end").map_materialized_value(controls.append),
     )
     _, done, go = run_slowly(source, system)
@@ -71,7 +71,7 @@ def test_a_bounded_read_inside_a_restarted_source_leaves_its_partitions_to_the_n
 def test_the_records_of_a_drained_stream_that_restarts_are_waited_for(settings, system, topic_with, committed):
     topic, control = topic_with("drained-restarts", [b"x"] * 20), RestartControl()
     source = RestartSource.on_failures_with_backoff(
-        RestartSettings(10, 20, 0.0), lambda: control.follow(bounded(settings, topic))
+        RestartSettings("10ms", "20ms", 0.0), lambda: control.follow(bounded(settings, topic))
     )
     _, done, go = run_slowly(source, system)
     with ThreadPoolExecutor() as pool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from streamactors import Keep, KillSwitches, Sink, Source
-from streamactors.engine.blueprint.plan import plan_of
+from streamactors.engine.planning.plan import plan_of
 from streamactors.engine.supervision import Directive
 from streamactors.kafka import Committer, CommitterSettings, Consumer, ConsumerRecord, Subscriptions
 from streamactors.kafka.reading.polling import records_at_once

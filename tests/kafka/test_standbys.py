@@ -13,7 +13,7 @@ from streamactors import ActorSystem, Keep, Sink
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import UnknownStore
-from streamactors.kafka.client.newest_ends import PartitionEnd
+from streamactors.kafka.client.offsets.newest_ends import PartitionEnd
 from streamactors.kafka.client.runs import NOTHING
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.state.changelogs.standby import Standby

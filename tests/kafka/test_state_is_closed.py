@@ -98,7 +98,7 @@ def test_state_that_is_not_closed_holds_the_end_of_a_run_for_a_limited_time(
         control.is_shutdown.result(30)
         assert not closing.go_on.is_set()
         closing.go_on.set()
-    assert f"{settings.group_id}: its state is not closed 1000 ms after the consumer" in caplog.text
+    assert f"{settings.group_id}: its state was not closed within 1000 ms after the consumer" in caplog.text
 
 
 GRAPH = """

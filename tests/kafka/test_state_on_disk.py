@@ -15,7 +15,7 @@ from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce
 from streamactors.state import State
 from streamactors.windows import BufferConfig, Suppressed
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.stage import window_logic
+from streamactors.windows.stage import stage_state
 from streamactors.windows.state.disk import folder as folder_module
 from streamactors.windows.state.disk.errors import StateFolderInUse
 from streamactors.windows.state.disk.folder import StateFolder
@@ -92,7 +92,7 @@ def test_a_shutdown_is_done_only_when_the_state_is_written(
             write(self, changes, at, ended)
 
     monkeypatch.setattr(ChangelogAtLeastOnce, "write", late)
-    monkeypatch.setattr(window_logic, "END_FIRST_MS", 1.0)
+    monkeypatch.setattr(stage_state, "END_FIRST_MS", 1.0)
     total, found = Counter(), []
     for seed in (1, 2):
         more = [(n, key, at + seed * 10_000) for n, key, at in rows(seed, 300, 2, keys=100)]
@@ -147,7 +147,7 @@ def test_a_disk_ahead_of_a_changelog_that_was_made_again_is_emptied(cluster, set
     StateFolder(State.on_disk(tmp_path), settings.group_id).close()  # the run has closed its files
     cluster.delete_topic(changelog_of(settings, "sums-store"))
     assert count("made-2") == first, "the rows of the second topic are counted from nothing"
-    assert any("the topic was made again; so is the state" in each.getMessage() for each in caplog.records)
+    assert any("the topic was created again; the state is restored" in each.getMessage() for each in caplog.records)
 
 
 def test_a_folder_that_another_run_uses_fails_the_run_with_the_way_out(
@@ -167,7 +167,7 @@ def test_a_folder_that_another_run_uses_fails_the_run_with_the_way_out(
     done.result(30)  # the folder is free again
 
 
-@pytest.mark.expects_log("belongs to no step of this run")
+@pytest.mark.expects_log("does not belong to any step of this run")
 def test_a_store_whose_generated_number_changed_is_refused_and_both_names_are_told(cluster, settings, system):
     produce(cluster, "renumbered", [(0, "a", 5_000)], 1)
     source = Consumer.records(settings, Subscriptions.topics("renumbered"), key="string", until="end")

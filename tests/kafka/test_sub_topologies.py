@@ -129,7 +129,7 @@ def test_merged_streams_of_different_numbers_of_partitions_before_a_state_are_re
     topics = Consumer.topics(settings)
     counts = topics.stream("wide").merge(topics.stream("narrow")).group_by_key().count()
     with pytest.raises(
-        TopicError, match=r"narrow has 2 partitions, wide has 3 partitions.*\.repartition\(\) behind the merge"
+        TopicError, match=r"narrow has 2 partitions, wide has 3 partitions.*\.repartition\(\) after the merge"
     ):
         topics.source(counts).to(Sink.ignore()).run(system)
 

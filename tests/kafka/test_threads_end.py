@@ -6,19 +6,25 @@ import asyncio
 import threading
 
 import pytest
+from confluent_kafka import Consumer as BareConsumer
 
 from streamactors import Keep, Sink, Source
 from streamactors.kafka import (
     Admin,
     AsyncMetadataClient,
     Consumer,
+    ConsumerSettings,
     MetadataClient,
     Producer,
     ProducerRecord,
+    ProducerSettings,
     SendProducer,
     Subscriptions,
     TopicPartition,
 )
+from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.errors import KafkaError, NoBroker
+from tests.conftest import running_clients
 
 
 def used_shared(settings, producer_settings, system, wait_for):
@@ -92,6 +98,42 @@ def test_no_thread_is_left(cluster, settings, producer_settings, system, wait_fo
         cluster.create_topic("threads")
     use(settings, producer_settings, system, wait_for)
     wait_for(lambda: not threads())
+
+
+def fenced(cluster):
+    settings = ProducerSettings(cluster.bootstrap_servers, transactional_id="ends-fenced")
+    first, second = StreamProducer(settings), StreamProducer(settings)
+    first.start().result(30)
+    first.call(first.begin).result(30)
+    second.start().result(30)
+    group = BareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+    error = first.call(first.send_offsets, {("threads", 0): 1}, group.consumer_group_metadata(), 30).exception(60)
+    group.close()
+    for producer in (first, second):
+        producer.close(drop=True).result(30)
+    return error
+
+
+def without_broker(cluster):
+    producer = StreamProducer(ProducerSettings("localhost:1", preflight_timeout_ms=100))
+    error = producer.start().exception(30)
+    producer.close(drop=True).result(30)
+    return error
+
+
+def metadata_without_broker(cluster):
+    with pytest.raises(NoBroker) as raised:
+        MetadataClient(ConsumerSettings("localhost:1", preflight_timeout_ms=100))
+    return raised.value
+
+
+@pytest.mark.parametrize("fail", [fenced, without_broker, metadata_without_broker])
+def test_an_error_that_is_kept_does_not_keep_the_client(cluster, wait_for, fail):
+    # the traceback of librdkafka's own error had the client in a frame: it ran, and called its broker, as long as the error was in a future
+    before = running_clients()
+    error = fail(cluster)
+    wait_for(lambda: running_clients() == before)
+    assert isinstance(error, KafkaError)
 
 
 def _topics(settings):

@@ -174,6 +174,7 @@ def test_what_is_wrong_is_told_in_one_sentence(settings, system, cluster):
         through_topic("x", settings, producer=ProducerSettings(settings.bootstrap_servers))
 
 
+@pytest.mark.slow
 @pytest.mark.expects_log("keep no changelog (changelog=False)")
 def test_K_21_the_end_of_the_topic_is_waited_for_until_other_instances_have_written_theirs():
     """One instance is at the end of its input while another one still writes: what is behind must not end before those rows."""

@@ -221,7 +221,7 @@ def test_topics_of_a_join_with_different_numbers_of_partitions_are_refused_by_na
 
 
 def test_a_topology_without_topics_or_of_another_group_is_refused(settings) -> None:
-    with pytest.raises(BuildError, match="no stream or table of this topology"):
+    with pytest.raises(BuildError, match="not a stream or table of this topology"):
         Consumer.topics(settings).source(Consumer.topics(settings).stream("x"))
     with pytest.raises(BuildError, match="reads no topic"):
         Consumer.topics(settings).graph()
@@ -321,9 +321,12 @@ def test_a_new_store_beside_the_changelog_of_a_store_that_is_gone_is_told(cluste
             topics.graph().run(system).completion.result(timeout=30)
 
     run("before")
-    assert "belongs to no step" not in caplog.text
+    assert "does not belong to any step" not in caplog.text
     run("after")
-    assert "renames-before-changelog belongs to no step of this run, and renames-after-changelog is new" in caplog.text
+    assert (
+        "renames-before-changelog does not belong to any step of this run, and renames-after-changelog is new"
+        in caplog.text
+    )
 
 
 def test_a_second_source_of_a_topology_is_refused() -> None:

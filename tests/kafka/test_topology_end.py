@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from streamactors.kafka import ConsumerSettings
-from streamactors.kafka.client import unread
 from streamactors.kafka.client.admin import LATEST
+from streamactors.kafka.client.offsets import unread
 from streamactors.kafka.state import topology_end
 from streamactors.kafka.state.topology_end import TopologyEnd
 from streamactors.kafka.subscriptions import TopicPartition

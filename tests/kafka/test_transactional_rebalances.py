@@ -22,7 +22,8 @@ from streamactors.kafka.client.producer import StreamProducer
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from tests.history import Outcome, Poll, Read, Send, Write, check
-from tests.kafka.test_rebalances import PARTITIONS, STRATEGIES
+from tests.kafka._members import WAYS, member_settings
+from tests.kafka.test_rebalances import PARTITIONS
 
 
 def copy(cluster, settings, topic, target, name, commit_interval_ms=20):
@@ -55,14 +56,14 @@ def judged(source, target, messages, values, partitions):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", WAYS)
 def test_members_come_and_go_under_load_and_every_record_is_copied_once_and_in_order(
     cluster, settings, system, wait_for, committed, read_all, strategy
 ):
     topic, target, each = f"moved-{strategy}", f"moved-to-{strategy}", 500
     cluster.create_topic(topic, partitions=PARTITIONS)
     cluster.create_topic(target, partitions=PARTITIONS)
-    quick = settings.with_properties({"heartbeat.interval.ms": 100, "partition.assignment.strategy": strategy})
+    quick = member_settings(settings, strategy)
     values = list(range(each * PARTITIONS * 5))
     rounds = [values[i : i + each * PARTITIONS] for i in range(0, len(values), each * PARTITIONS)]
     members = []
@@ -163,24 +164,27 @@ def test_a_flow_that_has_told_where_its_records_are_fails_of_a_stale_membership_
     other_done.result(60)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", WAYS[::2])
 def test_a_partition_that_is_taken_away_does_not_wait_for_the_commit_interval(
-    cluster, settings, system, wait_for, committed, read_all
+    cluster, settings, system, wait_for, committed, read_all, strategy
 ):
-    cluster.create_topic("hurried", partitions=2)
-    cluster.create_topic("hurried-out", partitions=2)
-    slow = settings.with_property("heartbeat.interval.ms", 100)
-    send(cluster, "hurried", range(100), 2)
-    control, done = copy(cluster, slow, "hurried", "hurried-out", "hurried-1", commit_interval_ms=600_000).run(system)
-    wait_for(lambda: len(read_all("hurried-out", 2, isolation="read_uncommitted")) == 100)
-    assert read_all("hurried-out", 2) == []
-    other, other_done = copy(cluster, slow, "hurried", "hurried-out", "hurried-2").run(system)
-    wait_for(lambda: set(committed("hurried", 2).values()) == {50})
+    topic, out = f"hurried-{strategy}", f"hurried-{strategy}-out"
+    cluster.create_topic(topic, partitions=2)
+    cluster.create_topic(out, partitions=2)
+    slow = member_settings(settings, strategy)
+    send(cluster, topic, range(100), 2)
+    control, done = copy(cluster, slow, topic, out, f"{topic}-1", commit_interval_ms=600_000).run(system)
+    wait_for(lambda: len(read_all(out, 2, isolation="read_uncommitted")) == 100)
+    assert read_all(out, 2) == []
+    other, other_done = copy(cluster, slow, topic, out, f"{topic}-2").run(system)
+    wait_for(lambda: set(committed(topic, 2).values()) == {50})
     assert not done.done()
     for each, end in ((control, done), (other, other_done)):
         each.stop()
         end.result(60)
         each.is_shutdown.result(60)
-    assert judged("hurried", "hurried-out", read_all("hurried-out", 2), range(100), 2) == []
+    assert judged(topic, out, read_all(out, 2), range(100), 2) == []
 
 
 def test_the_error_of_a_run_is_what_failed_its_transaction(cluster, system):
@@ -278,7 +282,7 @@ def test_a_partition_that_is_lost_and_comes_back_within_a_transaction_aborts_it(
     control.stop()
     error = done.exception(60)
     assert isinstance(error, ProducerFailed), error
-    assert "back-0 was taken away while results of it were in an open transaction" in str(error)
+    assert "back-0 was revoked while its results were in an open transaction" in str(error)
     control.is_shutdown.exception(60)
     assert read_all("back-out", 1) == []
 
@@ -319,11 +323,11 @@ def test_a_partition_that_is_lost_with_an_open_transaction_is_read_by_its_next_o
     steps.append("lose")
     control.snapshot()  # a message, with which the partition is lost
     if remembers:
-        with pytest.raises(ProducerFailed, match="was taken away while results of it were in an open transaction"):
+        with pytest.raises(ProducerFailed, match="was revoked while its results were in an open transaction"):
             done.result(60)
         control.is_shutdown.exception(60)
         return
-    wait_for(lambda: "was taken away while results of it were in an open transaction" in caplog.text)
+    wait_for(lambda: "was revoked while its results were in an open transaction" in caplog.text)
     steps.append("get back")
     control.snapshot()
     wait_for(lambda: len(read_all(f"{name}-out", 1, isolation="read_uncommitted")) == 200)

@@ -23,7 +23,7 @@ from streamactors.kafka import (
     Transactional,
 )
 from streamactors.kafka.client import connection, created_topics
-from streamactors.kafka.client.admin import Member
+from streamactors.kafka.client.admin_values import Member
 from streamactors.kafka.errors import RecordError, TopicNotFound
 from streamactors.kafka.reading.assignment import waiting_member
 from streamactors.kafka.reading.assignment.waiting_member import WaitingMember
@@ -127,7 +127,7 @@ def test_a_stateful_map_behind_a_source_that_goes_on_after_a_restart_warns(setti
     )
     control = graph.run(system)
     control.is_shutdown.exception(30)
-    warned = f"'stateful_map' behind 'Consumer.{source}' forgets its state at a restart" in caplog.text
+    warned = f"'stateful_map' downstream of 'Consumer.{source}' forgets its state at a restart" in caplog.text
     assert warned == (source == "source")
     assert ("group_by_key()" in caplog.text) == warned
 

@@ -64,7 +64,7 @@ def counted_twice(rows):
     return again.via(Flow.group_by_key().count(name="second").to_stream())
 
 
-@pytest.mark.expects_log("belongs to no step of this run")  # other tests have changelogs that begin alike
+@pytest.mark.expects_log("does not belong to any step of this run")  # other tests have changelogs that begin alike
 def test_what_both_have_counted_is_committed_while_rows_keep_coming(cluster, system, feed, wait_for, committed_of):
     # The second stage did not pass a mark that had come before its commit interval was over -> the first waited for the sinks to do that mark ->
     # it passed no further mark -> the second stage waited for one, as long as rows came behind the last.

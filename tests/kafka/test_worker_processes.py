@@ -28,7 +28,7 @@ def killed_at(folder, numbers):
     return fn
 
 
-@pytest.mark.expects_log("another continues behind the last mark")
+@pytest.mark.expects_log("another continues after the last mark")
 def test_a_transaction_holds_each_record_once_though_its_worker_is_killed(
     cluster, settings, system, topic_with, committed, read_all, tmp_path, request
 ):
@@ -59,7 +59,7 @@ def test_a_transaction_holds_each_record_once_though_its_worker_is_killed(
     assert committed(topic, 2) == {0: N // 2, 1: N // 2}
 
 
-@pytest.mark.expects_log("another continues behind the last mark")
+@pytest.mark.expects_log("another continues after the last mark")
 def test_offsets_are_committed_behind_a_worker_that_is_killed(
     cluster, settings, system, topic_with, committed, tmp_path
 ):

@@ -15,6 +15,7 @@ from streamactors.kafka import (
     ConsumerSettings,
     Producer,
     ProducerSettings,
+    SharedSourceSettings,
     Subscriptions,
     Transactional,
 )
@@ -30,6 +31,7 @@ PRODUCER = ProducerSettings("localhost:1", transactional_id="t")
 WITHOUT_ID = ProducerSettings("localhost:1")
 VALID: dict[str, Any] = {
     "ConsumerSettings": CONSUMER,
+    "SharedSourceSettings": SharedSourceSettings("localhost:1", "g"),
     "Subscription": Subscriptions.topics("a"),
     "Callable": lambda *_: "x",
     "OffsetsOnAssign": lambda partitions: {},
@@ -47,6 +49,7 @@ OTHERS: dict[str, Any] = {
     "SharedProducer": 5,
 }
 NEEDS_NO_GROUP = {
+    "Consumer.records",
     "Consumer.plain_partitioned_manual_offset_source",
     "Consumer.plain_partitioned_source",
     "Consumer.plain_source",
@@ -106,6 +109,12 @@ SOURCES = [name for name, made in FACTORIES.items() if "subscription" in inspect
 def test_a_source_of_topics_needs_a_group(name: str) -> None:
     with pytest.raises(BuildError, match="needs a group_id; give ConsumerSettings"):
         built(name, "settings", ConsumerSettings("localhost:1"))
+
+
+def test_a_source_that_commits_partitions_names_the_one_that_does_not() -> None:
+    """The error advised to assign partitions, which the caller had done."""
+    with pytest.raises(BuildError, match=r"or read with Consumer\.plain_source"):
+        Consumer.source(ConsumerSettings("localhost:1"), Subscriptions.assignment(("t", 0)))
 
 
 @pytest.mark.parametrize("name", SOURCES)

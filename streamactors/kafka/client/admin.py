@@ -1,22 +1,29 @@
 """The admin client: topics and their settings, offsets, consumer groups, users and their rights.
 
-Owner: whoever makes it. Every call waits for the broker's answer and raises KafkaError when there is none or the broker refuses.
-The file has over 400 lines because it has one method for each request, and they share one client."""
+Owner: whoever makes it. Every call waits for the broker's answer and raises KafkaError when there is none or the broker refuses."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
+from streamactors.kafka.client.admin_values import (
+    Group,
+    ListedGroup,
+    Member,
+    PartitionDetail,
+    Placement,
+    TopicDetail,
+    TopicSummary,
+)
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ClientConnection, ck, ck_admin
 from streamactors.kafka.client.created_topics import made_here
 from streamactors.kafka.client.diagnosis.rights import Right
-from streamactors.kafka.client.group_offsets import AGAIN_S, commit_offsets, group_offsets, is_moving
-from streamactors.kafka.client.listed_offsets import answer, listed_offsets
+from streamactors.kafka.client.offsets.group_offsets import AGAIN_S, commit_offsets, group_offsets, is_moving
+from streamactors.kafka.client.offsets.listed_offsets import answer, listed_offsets
 from streamactors.kafka.errors import GroupInUse, GroupNotFound, KafkaError, NoBroker, TopicError
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -33,64 +40,9 @@ _LONG: Final = {"request_timeout": 3_600}
 _STATES: Final = {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}
 
 
-class TopicSummary(NamedTuple):
-    """A topic in a list."""
-
-    name: str
-    partitions: int
-    replicas: int
-
-
-class PartitionDetail(NamedTuple):
-    """A partition with its brokers and the range of its offsets."""
-
-    partition: int
-    leader: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-    earliest: int
-    latest: int
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDetail:
-    """A topic with its partitions and the settings that are set on it."""
-
-    name: str
-    partitions: tuple[PartitionDetail, ...]
-    settings: Mapping[str, str]
-
-
-class ListedGroup(NamedTuple):
-    """A consumer group in a list; `protocol` is empty for a group that only commits offsets."""
-
-    group: str
-    state: str
-    protocol: str
-
-
-class Member(NamedTuple):
-    """A member of a consumer group, with the partitions it owns."""
-
-    member_id: str
-    client_id: str
-    host: str
-    instance_id: str | None
-    partitions: tuple[TopicPartition, ...]
-
-
-class Group(NamedTuple):
-    """A consumer group; `coordinator` is the host, port and id of its broker."""
-
-    group: str
-    state: str
-    assignor: str
-    members: tuple[Member, ...]
-    coordinator: tuple[str, int, int]
-
-
 class Admin:
-    """Calls librdkafka's admin client and raises this package's errors. A context manager; it needs no closing, for its connections end with the last reference to it."""
+    """Calls librdkafka's admin client and raises this package's errors. A context manager; it needs no closing, for its connections end with the
+    last reference to it."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._connection = ClientConnection(settings)
@@ -123,12 +75,20 @@ class Admin:
             for name, topic in self._connection.known_topics(self._client).items()
         )
 
+    def placements(self) -> dict[TopicPartition, Placement]:
+        """Return where each partition of every topic is."""
+        return {
+            TopicPartition(name, number): Placement(p.leader, tuple(p.replicas), tuple(p.isrs))
+            for name, topic in self._connection.known_topics(self._client).items()
+            for number, p in topic.partitions.items()
+        }
+
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises TopicNotFound."""
         return [TopicPartition(topic, number) for number in sorted(self._topic(topic).partitions)]
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, str | None]:
-        """Return the ids of topics, which tell a topic from one of the same name that was made later. None for an id that the brokers
+        """Return the ids of topics, which distinguish a topic from a later one of the same name. None for an id that the brokers
         do not report: they have topic ids since Kafka 2.8."""
         asked = ck.TopicCollection(list(names))
         if not asked.topic_names:
@@ -288,7 +248,7 @@ class Admin:
     def committed_with_metadata(
         self, group: str, keys: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, tuple[int, str]]:
-        """As `committed`, each offset with the text that was committed with it, else with an empty text."""
+        """As `committed`, each offset with the metadata that was committed with it, else with an empty string."""
         asked = self._all_partitions() if keys is None else keys
         wanted = [ck.TopicPartition(*key) for key in asked]
         if not wanted or not group:
@@ -321,14 +281,14 @@ class Admin:
     # ── users and rights ──────────────────────────────────────────────────────────────────────────────────────────
 
     def check_rights(self, rights: Iterable[Right]) -> None:
-        """Raise KafkaError for rights on topics, groups and the cluster that this user lacks, as far as the broker tells; NoBroker without one."""
+        """Raise KafkaError for rights on topics, groups and the cluster that this user lacks, as far as the broker reports them; NoBroker without one."""
         self._connection.known_topics(self._client)
         missing = self.missing_rights(rights)
         if missing:
             raise KafkaError(self._connection.not_allowed(*missing))
 
     def missing_rights(self, rights: Iterable[Right]) -> list[Right]:
-        """Return those of some rights on topics, groups and the cluster that this user lacks, as far as the broker tells."""
+        """Return those of some rights on topics, groups and the cluster that this user lacks, as far as the broker reports them."""
         return admin_security.missing_rights(self._client, rights)
 
     def users(self) -> list[User]:
@@ -352,7 +312,7 @@ class Admin:
         return admin_security.acls(self._client, self._result)
 
     def add_acls(self, entries: Sequence[AclEntry]) -> None:
-        """Add access control entries; one that exists is no error."""
+        """Add access control entries; an entry that exists already is not an error."""
         self._connection.known_topics(self._client)
         admin_security.add_acls(self._client, self._result, entries)
 

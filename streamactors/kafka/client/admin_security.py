@@ -144,7 +144,7 @@ def missing_rights(client: Any, rights: Iterable[Right]) -> list[Right]:
 
 
 def _allowed(place: tuple[str, str], future: Any) -> set[str] | None:
-    """Return the operations that are allowed on a resource, None where the broker does not tell them."""
+    """Return the operations that are allowed on a resource, None if the broker does not report them."""
     try:
         operations = future.result().authorized_operations
     except ck.KafkaException as error:

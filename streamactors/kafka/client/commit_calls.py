@@ -16,7 +16,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 Heard = Callable[["bool | CommitFailed"], None]
-"""Hears of the outcome of a commit: True; False to try again later; CommitFailed for an error that a retry does not mend."""
+"""Called with the outcome of a commit: True; False to try again later; CommitFailed for an error that a retry does not repair."""
 
 
 class CommitCalls:

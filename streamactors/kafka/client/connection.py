@@ -9,14 +9,14 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import confluent_kafka
 import confluent_kafka.admin
 
 from streamactors.clock import told_as_seconds
-from streamactors.kafka.client.diagnosis.doors import Doors, not_kafka, shortened
 from streamactors.kafka.client.diagnosis.listener_probe import fault_of, listens
+from streamactors.kafka.client.diagnosis.listener_signs import ListenerSigns, not_kafka, shortened
 from streamactors.kafka.client.diagnosis.outage import Outage
 from streamactors.kafka.client.diagnosis.property_names import is_known
 from streamactors.kafka.client.diagnosis.refused_properties import check_files, check_token, told_refusal, warn_once
@@ -26,7 +26,8 @@ from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings
-from streamactors.log_limit import log_limited
+from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.log_limit import alike, log_limited
 
 ck: Any = confluent_kafka  # its type hints leave out much of what its documentation names
 ck_admin: Any = confluent_kafka.admin
@@ -48,7 +49,9 @@ _log = logging.getLogger("streamactors.kafka")
 _librdkafka_log: Final = logging.getLogger("streamactors.kafka.librdkafka")
 _librdkafka_log.propagate = False  # its lines do not reach the terminal; give it a handler to read them
 _librdkafka_log.addHandler(logging.NullHandler())
-_RESET: Final = re.compile(r"(\S+) \[(\d+)\]: offset reset \(at offset (\d+).*?\) to offset (\w+)")
+_RESET: Final = re.compile(
+    r"(\S+) \[(\d+)\]: offset reset \(at offset (\d+).*?\) to (?:cached BEGINNING offset )?offset (\w+)"
+)
 _REASONS: Final = ("Connection refused", "Failed to resolve", "timed out", "Disconnected")
 _NOBODY: Final = (ck.KafkaError._TRANSPORT, ck.KafkaError._ALL_BROKERS_DOWN, ck.KafkaError._TIMED_OUT)
 NO_TOPIC: Final = (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC)
@@ -62,7 +65,7 @@ class _Resets(logging.Handler):
         if found is not None:
             topic, partition, offset, where = found.groups()
             _log.warning(
-                "%s-%s: the offset %s does not exist: its record was deleted, or the topic was created anew; "
+                "%s-%s: the offset %s does not exist: its record was deleted, or the topic was created again; "
                 "auto_offset_reset moves the consumer to the %s",
                 topic,
                 partition,
@@ -75,21 +78,27 @@ _librdkafka_log.addHandler(_Resets(logging.WARNING))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean X? or " for a similar name among the known ones; else an empty text."""
+    """Return "did you mean X? or " for a similar name among the known ones; else an empty string."""
     near = get_close_matches(name, known, n=1, cutoff=0.7)
     return f"did you mean {near[0]}? or " if near else ""
 
 
 class ClientConnection:
-    """What every client has: its settings, and librdkafka's last complaint, which becomes part of the error when no broker answers."""
+    """What every client has: its settings, and librdkafka's last complaint, which becomes part of the error when no broker answers.
 
-    def __init__(self, settings: ClientSettings) -> None:
+    `on_reset` is called with each partition that a consumer reads from another offset because its own no longer exists."""
+
+    silence_ms: ClassVar[int] = SILENCE_MS
+    """SILENCE_MS, of all clients of this process; a program on a slow machine, such as a test, sets more."""
+
+    def __init__(self, settings: ClientSettings, on_reset: Callable[[TopicPartition], object] = lambda _: None) -> None:
         self.settings: Final = settings
+        self._on_reset = on_reset
         self.complaint = ""
         self._knows_why = False  # whether the complaint has a reason
         self.refused_topic = ""  # of the last transaction, whose error does not name it
         self.fatal: Any = None  # librdkafka's error after which a producer sends no more
-        self._doors = Doors()
+        self._signs = ListenerSigns()
         self._outage = Outage(settings.bootstrap_servers)
         self._refused_writes = RefusedWrites(settings.bootstrap_servers)
         self._records_left = 0
@@ -124,12 +133,14 @@ class ClientConnection:
     def log(self, level: int, text: str, *arguments: Any) -> None:
         """Write a line of librdkafka's log, without secrets: the client has this object for its logger."""
         line = self._properties.without_secrets(text % arguments if arguments else text)
-        self._doors.look(line)
+        self._signs.look(line)
         self._refused_writes.look(line, time.monotonic())
         if (refused := REFUSED_PARTITION.search(line)) is not None:
             self.refused_topic = refused[1]
         if line.startswith("CONFWARN") and "Configuration property " in line:
             warn_once(line)
+        if (reset := _RESET.search(line)) is not None:
+            self._on_reset(TopicPartition(reset[1], int(reset[2])))
         if _librdkafka_log.isEnabledFor(level):
             _librdkafka_log.log(level, "%s", line)
 
@@ -169,19 +180,19 @@ class ClientConnection:
         return self._refused_writes.reason(time.monotonic(), *named)
 
     def look_for_broker(self, *, seen: bool) -> float:
-        """Say that no broker answers for a while, or that one is back. `seen`: there is a sign of a broker. Returns for how many seconds
+        """Log that no broker has answered for a while, or that one is back. `seen`: there is a sign of a broker. Returns for how many seconds
         there has been none."""
         now_s = time.monotonic()
         said = self._outage.look(seen=seen, now_s=now_s)
-        if said is not None:
-            _log.warning("%s", said)
+        if said is not None:  # once, though each client of this process notices it
+            log_limited(_log, logging.WARNING, (self.settings.bootstrap_servers, alike(said)), "%s", said)
         return self._outage.gone_s(now_s)
 
     def known_topics(self, client: Any) -> Any:
         """Return the broker's topics by name, as librdkafka describes them. Waits for the answer; raises NoBroker.
 
         A broker that refuses connections, or whose name is unknown, has `preflight_timeout_ms` to come up. A broker that refuses TLS or the
-        login has CLOSED_DOOR_MS. A broker that accepts the connection and is silent may be busy; it has SILENCE_MS in all."""
+        login has CLOSED_DOOR_MS. A broker that accepts the connection and is silent may be busy; it has `silence_ms` in all."""
         began = time.monotonic()
         preflight_ms: float = self.settings.preflight_timeout_ms
         wait_ms = min(preflight_ms, CLOSED_DOOR_MS)
@@ -189,26 +200,27 @@ class ClientConnection:
         while True:
             try:
                 found = client.list_topics(timeout=wait_ms / 1_000).topics
-                self._doors.opened()
+                self._signs.opened()
                 return found
             except ck.KafkaException:
                 client.poll(0)  # runs the error callback
-            if looks_early and not self._doors.is_closed:
+            if looks_early and not self._signs.is_closed:
                 looks_early = False
                 # each call sends a request of its own, and a busy broker may need the whole time for one
                 wait_ms = preflight_ms - wait_ms if self.complaint else preflight_ms
                 continue
-            left_ms = SILENCE_MS - (time.monotonic() - began) * 1_000
+            left_ms = self.silence_ms - (time.monotonic() - began) * 1_000
             if self.complaint or left_ms <= 0:
                 break
             wait_ms = min(LOOK_EVERY_MS, left_ms)
+        del client  # the error keeps this frame, and a client runs as long as there is a reference to it
         raise self.no_broker(time.monotonic() - began)
 
     def no_broker(self, waited_s: float) -> NoBroker:
         """Return the error that no broker answers, with librdkafka's last reason."""
         servers, complaint = self.settings.bootstrap_servers, self.complaint
-        self._doors.look(complaint)
-        reason = self._doors.sentence()
+        self._signs.look(complaint)
+        reason = self._signs.sentence()
         if complaint or reason is not None:  # a port that is silent has nothing to say to a probe
             reason = fault_of(addresses_of(servers), self._properties) or reason
         if reason is not None:
@@ -226,7 +238,7 @@ class ClientConnection:
         return NoBroker(f"no broker at {servers} ({reason} for {waited_s:.1f} s); {way_out}")
 
     def no_topic(self, topic: str, known: Iterable[str] = ()) -> TopicNotFound:
-        """Return the error that a topic does not exist; it names the known one that is meant, most likely."""
+        """Return the error that a topic does not exist; it names the known topic that was most likely meant."""
         return TopicNotFound(
             f"no topic {topic} at {self.settings.bootstrap_servers}; {did_you_mean(topic, known)}"
             f"create it with: streamactors topics create {topic}"

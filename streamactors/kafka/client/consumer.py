@@ -15,13 +15,15 @@ from typing import Any
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.closed_consumer import ClosedConsumer
 from streamactors.kafka.client.commit_calls import CommitCalls, Heard
-from streamactors.kafka.client.connection import NO_TOPIC, REQUEST_TIMEOUT_MS, ClientConnection, ck
+from streamactors.kafka.client.connection import NO_TOPIC, ClientConnection, ck
+from streamactors.kafka.client.consumer_lookups import ConsumerLookups, partitions
+from streamactors.kafka.client.deleted_topics import DeletedTopics
 from streamactors.kafka.client.diagnosis.rights import DENIED, Right
-from streamactors.kafka.client.error_codes import PASSING, RETRIABLE_SEEK
-from streamactors.kafka.client.newest_ends import PartitionEnd, newest_ends
+from streamactors.kafka.client.error_codes import MOVING_COORDINATOR, PASSING, RETRIABLE_SEEK
 from streamactors.kafka.client.partition_watch import PartitionWatch
-from streamactors.kafka.client.runs import NOTHING, PollResult, run_of, runs_of, wrapped
-from streamactors.kafka.client.statistics import Received, received_of, sees_broker
+from streamactors.kafka.client.repeats import Repeats
+from streamactors.kafka.client.runs import NOTHING, PollResult, RecordRun, run_of, runs_of, wrapped
+from streamactors.kafka.client.statistics import sees_broker
 from streamactors.kafka.client.unassigned import Unassigned
 from streamactors.kafka.errors import ConsumerFailed, NoBroker, OffsetsGone, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
@@ -35,26 +37,36 @@ STATISTICS_MS = 5_000
 LEAVING_S = 0.5
 """How long a member without partitions waits until it has left its group, before its client is closed."""
 _LEAVING_POLL_S = 0.01
+_REFUSED_HEARTBEAT = "ConsumerGroupHeartbeat fatal error: Broker: "
+START_AGAIN_S = 0.2
+"""After a coordinator could not tell where assigned partitions begin, they are assigned again after this time."""
 
 
-class StreamConsumer:
+class StreamConsumer(ConsumerLookups):
     """librdkafka's consumer, as the consumer actor uses it."""
 
-    def __init__(self, settings: ConsumerSettings) -> None:
+    def __init__(self, settings: ConsumerSettings, *, several_topics: bool = False) -> None:
+        """`several_topics`: a consumer group keeps partitions with the same number of several topics together, as a classic one does."""
         self._settings = settings
-        self._connection = ClientConnection(settings)
+        self._repeats = Repeats()
+        self._connection = ClientConnection(settings, on_reset=self._repeats.begin_again)
         self._is_member = self._leaving = False
         self._topics: set[str] = set()  # that it reads, without those of a pattern
         self._assigned: set[TopicPartition] = set()
+        self.starts: dict[TopicPartition, int | None] = {}  # as in `assign`; where a later seek went
         self._assignments = 0  # counts every change of what is assigned
         self._given = 0
         self._gone_s = 0.0  # for how long no broker has been seen
-        self._statistics: tuple[str, int] | None = None
+        self._statistics = None
         self._watch = PartitionWatch()
         self._unassigned = Unassigned(settings)
+        self._deleted = DeletedTopics(settings)
         self._pattern = False
         self._told_gone: set[str] = set()
+        self._start_again_s = 0.0  # when partitions whose beginning is not known are assigned again; 0: there are none
         properties = settings.client_properties()
+        if several_topics and settings.group_protocol == "consumer":
+            properties.setdefault("group.remote.assignor", "range")
         properties.setdefault("statistics.interval.ms", STATISTICS_MS)
         self._users_statistics = properties.get("stats_cb")
         properties["stats_cb"] = self._on_statistics
@@ -113,6 +125,8 @@ class StreamConsumer:
             def called(_: Any, partitions: Any) -> None:
                 keys = [TopicPartition(p.topic, p.partition) for p in partitions]
                 self._assignments += 1
+                self._begin_again(keys)
+                self.starts.update(dict.fromkeys(keys))
                 change(keys)
                 if not (
                     self._leaving and listener is on_assign
@@ -125,7 +139,11 @@ class StreamConsumer:
             self._assigned.update(keys)
             self._watch.assigned()
 
-        remove = self._assigned.difference_update
+        def remove(keys: list[TopicPartition]) -> None:
+            self._assigned.difference_update(keys)
+            if not self._pattern and not self._leaving:
+                self._deleted.ask({key.topic for key in keys} - {key.topic for key in self._assigned})
+
         listeners = {
             "on_assign": counted(on_assign, add),
             "on_revoke": counted(on_revoke, remove),
@@ -151,7 +169,7 @@ class StreamConsumer:
         """Leave out partitions of a pattern that are gone; for others raise OffsetsGone."""
         if not self._pattern:
             named = ", ".join(sorted(gone))
-            raise OffsetsGone(f"{named}: the partition does not exist any more; its topic was deleted, or created anew")
+            raise OffsetsGone(f"{named}: does not exist any more; the topic was deleted, or created again")
         if new := gone - self._told_gone:
             self._told_gone |= new
             way = "does not exist any more; the stream continues with the other topics of its pattern"
@@ -161,13 +179,30 @@ class StreamConsumer:
         """Read these partitions, each from its offset; None: from the committed one."""
         self._assigned = set(starts)
         self._assignments += 1
-        self._client.assign(_partitions(starts))
+        self.starts = dict(starts)
+        self._repeats.begin_all_again()
+        self._client.assign(partitions(starts))
 
     def assign_more(self, starts: Mapping[TopicPartition, int | None]) -> None:
         """Read these partitions in addition; starts as in `assign`."""
         self._assigned.update(starts)
         self._assignments += 1
-        self._client.incremental_assign(_partitions(starts))
+        self._begin_again(starts)
+        self.starts.update(starts)
+        self._client.incremental_assign(partitions(starts))
+
+    def _start_again(self) -> None:
+        """Assign those partitions again that have no position: librdkafka asks three times where they begin, and never again. A member of a group
+        joins again."""
+        self._start_again_s = 0.0
+        asked = [ck.TopicPartition(*key) for key, start in self.starts.items() if start is None]
+        lost = [each for each in self._client.position(asked) if each.offset < 0]
+        if lost and self._is_member:
+            self._client.unsubscribe()
+            self._join()
+        elif lost:
+            self.assign_less(TopicPartition(each.topic, each.partition) for each in lost)
+            self.assign_more({TopicPartition(each.topic, each.partition): None for each in lost})
 
     def assign_less(self, keys: Iterable[TopicPartition]) -> None:
         """Read these partitions no longer."""
@@ -176,79 +211,9 @@ class StreamConsumer:
         self._assignments += 1
         self._client.incremental_unassign([ck.TopicPartition(*key) for key in gone])
 
-    # ── looking things up ─────────────────────────────────────────────────────────────────────────────────────────
-
-    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition at or after a time; the end where there is none."""
-        found = self._ask("offsets for times", "offsets_for_times", _partitions(times_ms))
-        return {key: offset if offset >= 0 else ck.OFFSET_END for key, offset in found.items()}
-
-    def stable_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the last stable offsets: the ends of a bounded read. Raises ConsumerFailed if the topics must not be read: an empty
-        partition is not fetched from, so no fetch would be refused."""
-        wanted = list(keys)
-        admin = Admin(self._settings)
-        missing = admin.missing_rights(Right("READ", "TOPIC", key.topic) for key in wanted)
-        if missing:
-            raise ConsumerFailed(self._connection.not_allowed(*missing))
-        return {key: end.offset for key, end in newest_ends(self._settings, wanted, committed=True).items()}
-
-    def high_watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the high watermarks, open transactions included. To a consumer of committed records librdkafka reports the last
-        stable offset as the watermark, so an admin client asks."""
-        return {key: end.offset for key, end in self.newest_ends(keys).items()}
-
-    def newest_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionEnd]:
-        """Return the high watermarks, with the leader epoch and the topic id of each answer. Raises StaleAnswer, KafkaError."""
-        return newest_ends(self._settings, keys)
-
-    def topics(self) -> dict[str, int]:
-        """Return the topics with their numbers of partitions."""
-        try:
-            known = self._client.list_topics(timeout=REQUEST_TIMEOUT_MS / 1_000).topics
-        except ck.KafkaException as error:
-            raise self._connection.failure(error, "topics") from None
-        return {name: len(topic.partitions) for name, topic in known.items()}
-
-    def watermarks(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Return (first offset that exists, offset after the last record)."""
-        found = {}
+    def _begin_again(self, keys: Iterable[TopicPartition]) -> None:
         for key in keys:
-            try:
-                found[key] = self._client.get_watermark_offsets(
-                    ck.TopicPartition(*key), timeout=REQUEST_TIMEOUT_MS / 1_000
-                )
-            except ck.KafkaException as error:
-                raise self._connection.failure(error, f"offsets of {key}") from None
-        return found
-
-    def committed(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the group's committed offsets; a partition without one is left out."""
-        found = self._ask("committed offsets", "committed", [ck.TopicPartition(*key) for key in keys])
-        return {key: offset for key, offset in found.items() if offset >= 0}
-
-    def _ask(self, what: str, method: str, asked: list[Any]) -> dict[TopicPartition, int]:
-        try:
-            found = getattr(self._client, method)(asked, timeout=REQUEST_TIMEOUT_MS / 1_000)
-        except ck.KafkaException as error:
-            raise self._connection.failure(error, what) from None
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found}
-
-    def known_ends(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the high watermarks of the last fetches, without a request."""
-        found = {key: self._client.get_watermark_offsets(ck.TopicPartition(*key), cached=True) for key in keys}
-        return {key: ends[1] for key, ends in found.items() if ends is not None and ends[1] >= 0}
-
-    def received(self) -> Received:
-        """Return what was received from the broker; nothing before the first statistics."""
-        if self._statistics is None:
-            return Received()
-        return received_of(*self._statistics, earliest=self._settings.auto_offset_reset == "earliest")
-
-    def positions(self, keys: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that will be read next, for partitions whose position is known."""
-        found = self._client.position([ck.TopicPartition(*key) for key in keys])
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+            self._repeats.begin_again(key)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -268,11 +233,15 @@ class StreamConsumer:
         watch = self._watch
         if watch.gone:
             self._tell_gone(set(map(str, watch.gone)))
+        if deleted := self._deleted.take():
+            self._tell_gone(deleted)
         if watch.grown:
             self._unassigned.ask(watch.grown)
             watch.grown = {}
         if unassigned := self._unassigned.take():
             self._join_again(unassigned)
+        if self._start_again_s and time.monotonic() >= self._start_again_s:
+            self._start_again()
         client = self._client
         before = self._assignments
         messages = client.consume(limit, 0)  # under load records are ready, and this is the only call
@@ -290,11 +259,17 @@ class StreamConsumer:
         if len(self._assigned) == 1 and self._assignments == before:
             (key,) = self._assigned  # every record belongs to the only assigned partition
             if all(key == (message.topic(), message.partition()) for message in (messages[0], messages[-1])):
-                return PollResult([run_of(key, messages)], ends)
-        return PollResult(runs_of(messages), ends)
+                return PollResult(self._new([run_of(key, messages)]), ends)
+        if self._assignments != before:
+            self._repeats.begin_all_again()  # nobody knows which records came before the change
+            return PollResult(runs_of(messages), ends)
+        return PollResult(self._new(runs_of(messages)), ends)
+
+    def _new(self, runs: list[RecordRun]) -> list[RecordRun]:
+        return [new for run in runs if (new := self._repeats.without(run)) is not None]
 
     def _without_events(self, messages: list[Any], ends: list[tuple[TopicPartition, int]]) -> list[Any]:
-        records = []
+        records, servers = [], self._settings.bootstrap_servers
         for message in messages:
             error = message.error()
             if error is None:
@@ -305,8 +280,12 @@ class StreamConsumer:
                 pass  # of the group that librdkafka wants to be named: without a group none is needed
             elif self._pattern and error.code() in NO_TOPIC:
                 self._tell_gone({message.topic()})
+            elif error.code() in MOVING_COORDINATOR:
+                text = "the group's coordinator is moving, so the beginning of partitions is not known; they are asked for again"
+                log_limited(_log, logging.WARNING, (servers, text), "%s: %s (%s)", servers, text, error.name())
+                self._start_again_s = time.monotonic() + START_AGAIN_S
             elif error.code() in PASSING or (error.retriable() and not error.fatal()):
-                servers, text = self._settings.bootstrap_servers, error.str()
+                text = error.str()
                 log_limited(_log, logging.WARNING, (servers, alike(text)), "%s: %s", servers, text)
             else:
                 where = f"{message.topic()}-{message.partition()}: " if message.topic() else ""
@@ -317,8 +296,24 @@ class StreamConsumer:
                         f"{where}{error.str()} ({error.name()}); auto_offset_reset is 'error', 'earliest' or 'latest' would begin elsewhere; "
                         f"streamactors topics offsets {message.topic()} shows the offsets that exist"
                     )
-                raise ConsumerFailed(f"{where}{error.str()} ({error.name()})")
+                raise ConsumerFailed(f"{where}{error.str()} ({error.name()}){self._way_out(error)}")
         return records
+
+    def _way_out(self, error: Any) -> str:
+        _, refused, why = error.str().partition(_REFUSED_HEARTBEAT)
+        if not refused:
+            return ""
+        if "API version not supported" in why:
+            return (
+                f"; {self._settings.bootstrap_servers} has no consumer groups: give group_protocol='classic', or raise the feature group.version "
+                "of the cluster to 1 (Apache Kafka 4.0 or newer)"
+            )
+        if "group id does not exist" in why:
+            return (
+                f"; {self._settings.group_id} is a group of another kind, and the cluster does not convert it while it has members: give "
+                "group_protocol='classic', stop all its members first, or see group.consumer.migration.policy of the brokers"
+            )
+        return ""
 
     def pause(self, keys: Iterable[TopicPartition]) -> None:
         """Stop fetching from these partitions; librdkafka drops what it has prefetched of them."""
@@ -336,6 +331,8 @@ class StreamConsumer:
             if error.args[0].code() in RETRIABLE_SEEK:
                 return False
             raise ConsumerFailed(f"{key}: cannot be read from {offset}: {error.args[0].str()}") from None
+        self._repeats.begin_again(key)
+        self.starts[key] = offset
         return True
 
     # ── committing ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -343,12 +340,16 @@ class StreamConsumer:
     def commit(self, offsets: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str], heard: Heard) -> None:
         """Begin to commit, each offset with its metadata if it has one. A later call of `read` calls `heard` with the outcome.
 
-        The request is sent before a request to join the group that follows: what a rebalance takes away is committed before it ends."""
+        The request is sent before a request to join the group that follows: the positions of revoked partitions are committed before the rebalance ends."""
         self._commits.begin(self._client, offsets, texts, heard)
 
     def commit_and_wait(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Commit and wait, for a user who asks for it in a rebalance. False: retry later. Raises CommitFailed."""
         return self._commits.wait(self._client, offsets)
+
+    def member_id(self) -> str:
+        """Return the id of this member of its group; "" before it has one."""
+        return str(self._client.memberid() or "")
 
     def group_metadata(self) -> Any:
         """Return the group membership that a transactional producer commits with. On the consumer's thread."""
@@ -367,6 +368,7 @@ class StreamConsumer:
         """Leave the group and the broker; later calls raise ConsumerFailed. Idempotent."""
         # This object and its callbacks in librdkafka's client refer to each other. The collector would free them late, and a process
         # cannot have more than about 1,000 clients that are not freed.
+        self._deleted.close()
         client, self._client = self._client, ClosedConsumer(self._settings.bootstrap_servers)
         try:
             self._leave(client)
@@ -387,7 +389,3 @@ class StreamConsumer:
         until = time.monotonic() + LEAVING_S
         while client.memberid() and time.monotonic() < until:
             client.poll(_LEAVING_POLL_S)  # serves what is left of a rebalance
-
-
-def _partitions(offsets: Mapping[TopicPartition, int] | Mapping[TopicPartition, int | None]) -> list[Any]:
-    return [ck.TopicPartition(*key, ck.OFFSET_STORED if offset is None else offset) for key, offset in offsets.items()]

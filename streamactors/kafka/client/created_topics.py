@@ -1,4 +1,4 @@
-"""CreatedTopics: says which topics a producer's records have brought into being. Where the broker creates missing topics, a misspelt name
+"""CreatedTopics: logs which topics the broker created because of a producer's records. Where the broker creates missing topics, a misspelt name
 is no error.
 
 Owner: a producer. Chunks are looked at by their first and last record, because a look at every record would cost too much."""
@@ -17,7 +17,7 @@ made_here: Final[set[str]] = set()
 """Topics that this process has created by name, such as changelogs, or has found at the broker before it wrote to them: another instance may have created them. The
 broker's own creation is what is worth a warning."""
 NEW_TOPIC_MS: Final = 1_000
-"""How long after its first record the broker knows a topic that it creates, as a rule. Each further look comes after twice the time."""
+"""How long after its first record the broker usually knows a topic that it creates. Each further look comes after twice the time."""
 LOOKS: Final = 10
 _log = logging.getLogger("streamactors.kafka")
 

@@ -29,10 +29,15 @@ RETRIABLE_COMMIT: Final = (
     ck.KafkaError._TIMED_OUT,
     ck.KafkaError._TRANSPORT,
     ck.KafkaError._WAIT_COORD,
+    ck.KafkaError.STALE_MEMBER_EPOCH,  # the next heartbeat brings the member its new epoch
 )
 """Refused commits that may succeed later."""
 
-NOT_A_MEMBER: Final = (ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID)
+NOT_A_MEMBER: Final = (
+    ck.KafkaError.ILLEGAL_GENERATION,
+    ck.KafkaError.UNKNOWN_MEMBER_ID,
+    ck.KafkaError.FENCED_MEMBER_EPOCH,
+)
 """The group has removed this member: the member is about to lose its partitions, and with them the offsets to commit."""
 
 RETRIABLE_SEEK: Final = (

@@ -6,7 +6,9 @@ Python function runs per record. Listeners are called once per batch of reports.
 
 One thread at a time serves the reports. A stage that sends one chunk after another serves them between its chunks (`serve`), because
 another thread would wait for the interpreter lock at every report. The producer's thread serves them when no stage is busy, and sleeps
-while no record is in flight."""
+while no record is in flight.
+
+Over 400 lines: sending, serving reports, the calls of a transaction and closing all guard the same librdkafka client."""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from operator import length_hint
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
 from streamactors.clock import SECONDS_FROM, SECONDS_TO
@@ -31,6 +35,7 @@ from streamactors.kafka.client.producer_rest import ProducerRest
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
+from streamactors.living import Living
 
 _log = logging.getLogger("streamactors.kafka")
 
@@ -45,6 +50,23 @@ RETRIES = 5
 
 T = TypeVar("T")
 Report = Callable[[Any, Any], Any]
+
+
+@dataclass(slots=True, weakref_slot=True)
+class ProducerCounts:
+    """What the producers of one broker and transactional id have done, in this process. Counted per call, not per record, where a call has many."""
+
+    sent: int = 0
+    failed: int = 0
+    commits: int = 0
+    aborts: int = 0
+
+
+COUNTS: Final[WeakValueDictionary[tuple[str, str], ProducerCounts]] = WeakValueDictionary()
+"""By bootstrap servers and transactional id, "" for none; as long as a producer has them."""
+_counts_lock = threading.Lock()
+PRODUCERS: Final[Living[StreamProducer]] = Living()
+"""The producers of this process."""
 
 
 class StreamProducer:
@@ -75,7 +97,11 @@ class StreamProducer:
                 lambda: self._client.abort_transaction(0),
             ),
         )
-        self.not_delivered = self._errors.not_delivered
+        with _counts_lock:
+            self.counts = COUNTS.setdefault(
+                (settings.bootstrap_servers, settings.transactional_id or ""), ProducerCounts()
+            )
+        PRODUCERS.add(self)
         self._polling = False
         self._served_at = self._busy_until = 0.0
         self._polls = threading.Lock()
@@ -140,9 +166,9 @@ class StreamProducer:
             if drop:
                 self._client.purge(blocking=False)
                 with contextlib.suppress(ProducerFailed):  # no caller waits for these records
-                    self._callbacks(self._client.poll, 0)
+                    self._callbacks("poll", 0)
             else:
-                left = self._callbacks(self._client.flush, self.settings.close_timeout_ms / 1_000)
+                left = self._callbacks("flush", self.settings.close_timeout_ms / 1_000)
                 if left:
                     _log.warning(
                         "%s: closed with %d records that nobody acknowledged in %d ms",
@@ -154,7 +180,8 @@ class StreamProducer:
             self._tell()
         finally:
             self._dispatcher.stop()
-            # librdkafka's client ends with the last reference to it; the traceback of an error may keep this object for long
+            # librdkafka's client ends with the last reference to it. The error of a stream keeps the frames that it came through, as long as the
+            # user keeps the error: they may know this object, and never the client or one of its methods.
             self._client = self.produce = ClosedProducer(self.settings.bootstrap_servers)
             self.rest.end()
 
@@ -167,6 +194,19 @@ class StreamProducer:
 
     def send(self, record: ProducerRecord, report: Report) -> None:
         """Queue a record with its report. Raises BufferError while the queue is full, RecordError for a record that cannot be sent."""
+        self._send(record, report)
+        self.counts.sent += 1
+
+    def not_delivered(self, record: ProducerRecord, error: Any) -> BaseException:
+        """Return the error of a record whose report has an error."""
+        self.counts.failed += 1
+        return self._errors.not_delivered(record, error)
+
+    def _refused(self, record: Any, error: Exception) -> BaseException:
+        self.counts.failed += 1
+        return self._errors.refusal(record, error)
+
+    def _send(self, record: ProducerRecord, report: Report) -> None:
         topic, value, key, partition, timestamp, headers = record
         self._created.sent(topic)
         partition = -1 if partition is None else partition
@@ -185,7 +225,7 @@ class StreamProducer:
                     topic, value, key, partition, report, timestamp=timestamp or 0, headers=list(headers or ())
                 )
         except REFUSALS as error:
-            raise self._errors.refusal(record, error) from None
+            raise self._refused(record, error) from None
 
     def produce_all(
         self, records: Sequence[Any], reports: Iterable[Report], refused: Callable[[int, BaseException], None]
@@ -193,7 +233,7 @@ class StreamProducer:
         """Queue records, each with its report, and return how many; fewer than `records` when the queue is full.
 
         A record that cannot be sent counts as queued: its index and its error go to `refused`."""
-        send, produce = self.send, self.produce
+        send, produce = self._send, self.produce
         for record in (records[0], records[-1]) if records else ():
             self._created.sent(getattr(record, "topic", None))
         rest = iter(records)
@@ -211,9 +251,12 @@ class StreamProducer:
                             continue
                 send(record, report)
             except BufferError:
-                return len(records) - length_hint(rest) - 1
+                taken = len(records) - length_hint(rest) - 1
+                self.counts.sent += taken
+                return taken
             except Exception as error:  # noqa: BLE001  # the report of this record
-                refused(len(records) - length_hint(rest) - 1, self._errors.refusal(record, error))
+                refused(len(records) - length_hint(rest) - 1, self._refused(record, error))
+        self.counts.sent += len(records)
         return len(records)
 
     def _hear(self) -> None:
@@ -221,39 +264,48 @@ class StreamProducer:
         if self._polls.acquire(timeout=POLL_S):
             try:
                 with contextlib.suppress(ProducerFailed):
-                    self._callbacks(self._client.poll, 0)
+                    self._callbacks("poll", 0)
             finally:
                 self._polls.release()
 
     def send_all(self, records: Iterable[ProducerRecord], report: Report) -> None:
         """Queue records that share a report; wait while the queue is full. On the producer's thread."""
         produce, topic_before = self.produce, None
-        for record in records:
-            topic, value, key, partition, timestamp, headers = record
-            if topic is not topic_before:
-                self._created.sent(topic)
-                topic_before = topic
-            plain = timestamp is None and not headers
-            while True:
-                try:
-                    if plain:
-                        produce(topic, value, key, -1 if partition is None else partition, report)
+        records = list(records)
+        self.counts.sent += len(records)
+        try:
+            for record in records:
+                topic, value, key, partition, timestamp, headers = record
+                if topic is not topic_before:
+                    self._created.sent(topic)
+                    topic_before = topic
+                plain = timestamp is None and not headers
+                while True:
+                    try:
+                        if plain:
+                            produce(topic, value, key, -1 if partition is None else partition, report)
+                        else:
+                            self._send(record, report)
+                    except BufferError:
+                        self.poll(POLL_S)
+                    except REFUSALS as error:
+                        raise self._refused(record, error) from None
                     else:
-                        self.send(record, report)
-                except BufferError:
-                    self.poll(POLL_S)
-                except REFUSALS as error:
-                    raise self._errors.refusal(record, error) from None
-                else:
-                    break
+                        break
+        finally:
+            del produce  # see _close: an error keeps this frame
         self.wake()
+
+    def as_sent(self, records: Sequence[ProducerRecord]) -> Sequence[ProducerRecord]:
+        """Return records of the last `produce_all` as they were sent, to be sent again by `send_all`."""
+        return records
 
     def flush(self) -> None:
         """Wait until every record was acknowledged or has failed. On the producer's thread."""
         left = 1
         while left:
             with self._polls:
-                left = self._callbacks(self._client.flush, POLL_S)
+                left = self._callbacks("flush", POLL_S)
                 self._connection.records_wait(left)
             self._tell()
 
@@ -285,7 +337,7 @@ class StreamProducer:
         self._served_at = now
         if self._polls.acquire(blocking=False):  # else the producer's thread is at it
             try:
-                served = self._callbacks(self._client.poll, 0)
+                served = self._callbacks("poll", 0)
             finally:
                 self._polls.release()
             if served and len(self._listeners) > 1:
@@ -301,20 +353,21 @@ class StreamProducer:
             self.poll(POLL_S)
         except ProducerFailed as error:
             _log.info("%s", error)  # the next record or commit fails of it; reports of earlier records may still come
-        if not len(client := self._client):
+        if not len(self._client):  # no local name for the client: an error that this frame has met may keep the frame
             # sent -> seen polling -> this: what was sent is counted by now, so look once more after saying so
             self._polling = False
-            if not len(client) or self._polling:
+            if not len(self._client) or self._polling:
                 return
             self._polling = True
         with contextlib.suppress(DispatcherStopped):
             # by `execute`, a thousand polls would come before the next timer
             self._dispatcher.call_later(0, self._serve)
 
-    def _callbacks(self, serve: Callable[[float], int], timeout_s: float) -> int:
-        """Have librdkafka's client call back. Raises ProducerFailed for a fatal error, which the client raises once, in any such call."""
+    def _callbacks(self, serve: str, timeout_s: float) -> int:
+        """Have librdkafka's client call back, in its method `serve`. Raises ProducerFailed for a fatal error, which the client raises once, in any
+        such call."""
         try:
-            served = serve(timeout_s)
+            served: int = getattr(self._client, serve)(timeout_s)
         except ck.KafkaException as error:
             self.call(self._tell)  # the call may have served reports before it raised
             if error.args[0].fatal():
@@ -330,7 +383,7 @@ class StreamProducer:
     def poll(self, timeout_s: float) -> None:
         """Serve the reports that come until one has come, for at most `timeout_s`. Raises ProducerFailed for a fatal error."""
         with self._polls:
-            served = self._callbacks(self._client.poll, timeout_s)
+            served = self._callbacks("poll", timeout_s)
             self._connection.records_wait(len(self._client))
         if served:
             self._tell()
@@ -344,25 +397,27 @@ class StreamProducer:
 
     def begin(self) -> None:
         """Begin a transaction."""
-        self._transactional(self._client.begin_transaction)
+        self._transactional(lambda: self._client.begin_transaction())
 
     def send_offsets(self, offsets: Mapping[Any, int], group: Any, timeout_s: float, metadata: str = "") -> None:
         """Add positions (topic partition -> position) of a consumer's group to the transaction. Raises ProducerFailed."""
         more = (metadata,) if metadata else ()
         told = [ck.TopicPartition(*key, offset, *more) for key, offset in offsets.items()]
-        client, who = self._client, f"transactional id {self.settings.transactional_id}"
+        who = f"transactional id {self.settings.transactional_id}"
         self._transactional(
-            lambda: bounded(lambda: client.send_offsets_to_transaction(told, group, timeout_s), timeout_s, who)
+            lambda: bounded(lambda: self._client.send_offsets_to_transaction(told, group, timeout_s), timeout_s, who)
         )
 
     def commit(self, timeout_s: float) -> None:
         """Send what is queued, and commit. Raises ProducerFailed."""
         self._transactional(lambda: self._client.commit_transaction(timeout_s))
+        self.counts.commits += 1
         self._tell()
 
     def abort(self, timeout_s: float) -> None:
         """Abort the transaction. Raises ProducerFailed."""
         self._transactional(lambda: self._client.abort_transaction(timeout_s))
+        self.counts.aborts += 1
         self._tell()
 
     def why_broken(self) -> ProducerFailed | None:

@@ -7,7 +7,7 @@ what it returns."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from streamactors.kafka.client.connection import ClientConnection, ck
@@ -17,6 +17,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 PREFETCH: Final = {"queued.min.messages": 10_000, "queued.max.messages.kbytes": 4_096}
 CHUNK: Final = 1_000
+POLL_S: Final = 1.0
 SILENCE_S: Final = 60.0
 """Give up on a range after this many seconds without data. Its records existed when it was asked for."""
 
@@ -31,10 +32,19 @@ class _Client(NamedTuple):
 
 
 class RangeReader:
-    """Reads ranges of partitions. `skip_lost`: skip records that retention has deleted, instead of raising. `to_skip`: the setting that asks for it."""
+    """Reads ranges of partitions. `skip_lost`: skip records that retention has deleted, instead of raising. `to_skip`: the setting that asks for it.
+    `stopped()`: True when nobody wants the records any more; a range that is being read then raises ConsumerFailed within a second."""
 
-    def __init__(self, settings: ConsumerSettings, *, skip_lost: bool = False, to_skip: str = TO_SKIP) -> None:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        *,
+        skip_lost: bool = False,
+        to_skip: str = TO_SKIP,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._to_skip = to_skip
+        self._stopped = stopped
         self._servers = settings.bootstrap_servers
         reading = settings.with_auto_offset_reset("earliest" if skip_lost else "error")
         properties = {**reading.client_properties(), **PREFETCH, **settings.properties}
@@ -74,8 +84,10 @@ class RangeReader:
         heard_at = time.monotonic()
         consumer = client.consumer
         while position < end:
-            first = consumer.poll(1.0)
+            first = consumer.poll(POLL_S)
             if first is None:
+                if self._stopped():
+                    raise ConsumerFailed(f"{key}: reading was stopped at {position}, and the range ends at {end}")
                 if time.monotonic() - heard_at > SILENCE_S:
                     raise ConsumerFailed(
                         f"{key}: no record at {position} for {SILENCE_S:.0f} s, and the range ends at {end}: "
@@ -107,8 +119,8 @@ class RangeReader:
                 reached = reached or message.offset() >= end
             elif error.code() in (ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE):
                 raise RecordsGone(
-                    f"{key}: the records from {position} on are not there any more (retention has deleted them, or the topic was made "
-                    f"anew); {self._to_skip} continues after them"
+                    f"{key}: the records from {position} on are not there any more (retention has deleted them, or the topic was created "
+                    f"again); {self._to_skip} continues after them"
                 )
             elif not error.retriable() or error.fatal():
                 raise ConsumerFailed(f"{key}: {error.str()} ({error.name()})")

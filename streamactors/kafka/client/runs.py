@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from operator import length_hint
 from typing import Any, NamedTuple
 
 from streamactors.kafka.client.connection import ck
@@ -69,9 +70,31 @@ def made_message(
     return ck.Message(*place, offset, key, value, list(headers) or None, timestamp=time)
 
 
+def made_at_ms(message: Any) -> int | None:
+    """Return the timestamp of one of librdkafka's messages in ms since 1970, None if it has none."""
+    kind, ms = message.timestamp()
+    return ms if kind else None
+
+
+def has_append_time(message: Any) -> bool:
+    """Return whether the timestamp of one of librdkafka's messages is the broker's time of the append, not the producer's time."""
+    return bool(message.timestamp()[0] == ck.TIMESTAMP_LOG_APPEND_TIME)
+
+
 def offsets_of(messages: Iterable[Any]) -> list[int]:
     """Return the offsets of librdkafka's messages."""
     return list(map(ck.Message.offset, messages))
+
+
+_HEADERS: Any = ck.Message.headers
+
+
+def with_headers(messages: list[Any]) -> Iterator[tuple[int, list[tuple[str, Any]]]]:
+    """Return number and headers of each message that has some. One without costs no Python call."""
+    rest = iter(messages)
+    while any(map(_HEADERS, rest)):
+        at = len(messages) - length_hint(rest) - 1
+        yield at, messages[at].headers()
 
 
 def runs_of(messages: list[Any]) -> list[RecordRun]:

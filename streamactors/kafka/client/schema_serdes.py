@@ -20,7 +20,7 @@ def needs_topic(function: Any) -> bool:
 
 
 def context_of(topic: str, is_key: bool) -> Any:
-    """Return what such a function is called with beside the value."""
+    """Return the second argument of such a function."""
     return SerializationContext(topic, MessageField.KEY if is_key else MessageField.VALUE)
 
 
@@ -44,7 +44,7 @@ def schema_text(where: str, schema: Any) -> str | None:
         return schema
     if isinstance(schema, (dict, list)):
         return json.dumps(schema)
-    raise BuildError(f"{where}: schema must be a text, a dict or a list, got {type(schema).__name__}")
+    raise BuildError(f"{where}: schema must be a string, a dict or a list, got {type(schema).__name__}")
 
 
 def avro_functions(

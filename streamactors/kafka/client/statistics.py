@@ -6,9 +6,7 @@ Owner: the consumer of a stream; its polls deliver the statistics. They are long
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streamactors.kafka.subscriptions import TopicPartition
 
@@ -18,13 +16,6 @@ _UNKNOWN = '"unknown":true'
 _CONNECTED = '"state":"UP"'
 
 
-class Bounds(NamedTuple):
-    """`begin`: the offset at which reading begins, None while that is not known. `end`: the offset after the last record, likewise."""
-
-    begin: int | None
-    end: int | None
-
-
 class Received(NamedTuple):
     """Records received from the broker, their bytes, the records that wait inside librdkafka, and the records it delivered."""
 
@@ -32,8 +23,6 @@ class Received(NamedTuple):
     size: int = 0
     waiting: int = 0
     given: int = 0
-    bounds: Mapping[TopicPartition, Bounds] = MappingProxyType({})
-    """Where each partition's reading began and where it ends, as far as that is known."""
 
     @property
     def thrown_away_bytes(self) -> int:
@@ -42,29 +31,12 @@ class Received(NamedTuple):
         return lost * self.size // self.records if lost else 0
 
 
-def received_of(text: str, given: int, earliest: bool = True) -> Received:
-    """Return the counts of these statistics; `given` is the number of records delivered when they were made.
-
-    `earliest`: a partition without a committed offset is read from its beginning."""
-    topics = json.loads(text).get("topics", {})
-    of = [p for topic in topics.values() for p in topic["partitions"].values()]
-    bounds = {
-        TopicPartition(name, p["partition"]): _bounds(p, earliest)
-        for name, topic in topics.items()
-        for p in topic["partitions"].values()
-        if p["partition"] >= 0
-    }
+def received_of(text: str, given: int) -> Received:
+    """Return the counts of these statistics; `given` is the number of records delivered when they were made."""
+    of = [p for topic in json.loads(text).get("topics", {}).values() for p in topic["partitions"].values()]
     # all partitions feed one queue, and each partition reports the length of that queue
     waiting = max((p["fetchq_cnt"] for p in of), default=0)
-    return Received(sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), waiting, given, bounds)
-
-
-def _bounds(partition: Mapping[str, Any], earliest: bool) -> Bounds:
-    """librdkafka writes -1001 for what it does not know. Its committed offset is the one that the group had when the partition was assigned."""
-    begin, end = partition.get("committed_offset", -1), partition.get("hi_offset", -1)
-    if begin < 0:
-        begin = partition.get("lo_offset" if earliest else "next_offset", -1)
-    return Bounds(begin if begin >= 0 else None, end if end >= 0 else None)
+    return Received(sum(p["rxmsgs"] for p in of), sum(p["rxbytes"] for p in of), waiting, given)
 
 
 def sees_broker(text: str) -> bool:

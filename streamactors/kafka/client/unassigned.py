@@ -1,4 +1,4 @@
-"""New partitions that a group's leader has not noticed: who reads them is asked of the group's coordinator, on a thread of its own.
+"""New partitions that a group's leader has not noticed: the group's coordinator is asked who reads them, on a separate thread.
 
 Only the leader of a group notices new partitions, and librdkafka's leader looks only at the topics that it reads itself. The member that
 reads the topic must leave the group and join again then: a coordinator answers a member that joins with the same topics without a new
@@ -22,7 +22,7 @@ STABLE: Final = "Stable"
 
 
 class Unassigned:
-    """Asks once at a time; `take` returns what was found."""
+    """Runs one such request at a time; `take` returns what was found."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
@@ -31,14 +31,12 @@ class Unassigned:
         self._warned = False
         properties = settings.client_properties()
         step_by_step = "cooperative" in str(properties.get("partition.assignment.strategy", ""))
-        by_broker = str(properties.get("group.protocol", "")).lower() == "consumer"
-        self._group_notices = (
-            step_by_step or by_broker
-        )  # a cooperative member tells the leader what it owns, so joining again is enough
+        # a cooperative member tells the leader what it owns, so joining again is enough; a broker that divides notices itself
+        self._group_notices = step_by_step or settings.group_protocol == "consumer"
         self._static = "group.instance.id" in properties
 
     def ask(self, grown: Mapping[str, int]) -> None:
-        """Begin to look which partitions of these topics no member of the group reads. Returns at once."""
+        """Begin to look up which partitions of these topics no member of the group reads. Returns at once."""
         if not self._asking and not self._group_notices:
             self._asking = True
             who = f"new partitions of {', '.join(sorted(grown))}"

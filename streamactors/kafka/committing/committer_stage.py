@@ -8,12 +8,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks.marks import BLURS, Mark, merge_newer
 from streamactors.engine.stage import NOT_USED, Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.errors import BuildError
 from streamactors.kafka.committable import CommittableOffsetBatch, GatheredOffsets, all_committed
@@ -22,7 +23,7 @@ from streamactors.kafka.settings import CommitterSettings
 
 _INTERVAL = "interval"
 CHUNKS_AHEAD = 4
-"""The demand where a source gathers the offsets: the elements are whole chunks of them."""
+"""The demand if a source gathers the offsets: the elements are whole chunks of offsets."""
 
 
 class CommitterStage(Stage[Any, CommittableOffsetBatch]):
@@ -31,11 +32,11 @@ class CommitterStage(Stage[Any, CommittableOffsetBatch]):
     Emits when: a batch is committed: at `max_batch` offsets, or `max_interval_ms` after its first one or mark.
     Backpressures when: `parallelism` batches are being committed.   Completes when: upstream completes and all is committed.
     Cancels when: downstream cancels.   Fails when: a commit fails after its retries; upstream fails, after the offsets before the failure are committed.
-    Supervision: resume and restart go on after a failed commit or a failed `offset` function.   Marks: behind their batch; blurs.
+    Supervision: resume and restart continue after a failed commit or a failed `offset` function.   Marks: after their batch; blurs.
     """
 
     handling = BLURS
-    reads_marks = True
+    traits = StageTraits(reads_marks=True)
 
     def __init__(self, name: str, settings: CommitterSettings, offset: Callable[[Any], Any] | None) -> None:
         self.name = name

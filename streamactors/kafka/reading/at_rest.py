@@ -58,6 +58,7 @@ class ConsumerRest:
     def end(self) -> None:
         """The client is closed."""
         self._reading = self._closing = False
+        self._admin = None
         self._clock.detach_outside(self)
         self._timers.stop()
 
@@ -96,11 +97,10 @@ class ConsumerRest:
                 return False
             wanted[key] = partition.fetched
         settings = self._context.settings
-        if self._admin is None:
-            self._admin = Admin(settings)
+        admin = self._admin = self._admin or Admin(settings)  # the consumer may end meanwhile, on its thread
         committed = settings.client_properties().get("isolation.level") != "read_uncommitted"
         try:
-            ends = self._admin.offsets(dict.fromkeys(wanted, LATEST), committed=committed)
+            ends = admin.offsets(dict.fromkeys(wanted, LATEST), committed=committed)
         except KafkaError:
             return False
         return all(fetched >= ends[key] for key, fetched in wanted.items())

@@ -1,4 +1,4 @@
-"""BoundedRead: where a bounded read ends, and who has heard of it.
+"""BoundedRead: where a bounded read ends, and which parts were told.
 
 A read is bounded from its start (`until="end"`) or by `control.stop_at_end()`. Each assignment looks up its own ends. A partition that
 was revoked is read to its end by the next owner.
@@ -29,6 +29,7 @@ class BoundedRead:
         self._context = context
         self._subscription = subscription
         self._in_run = ReadInRun() if in_run is None else in_run
+        self._by_broker = context.settings.group_protocol == "consumer"
         self._may_get_more = isinstance(subscription, AutoSubscription) and assigns_step_by_step(context.settings)
         self._group = GroupEnd(context, subscription, self._in_run)
         self._ended_feeds: set[Feed] = set()
@@ -49,6 +50,8 @@ class BoundedRead:
         """Warn of partitions that begin at their end, so that a read until the end has no record of them."""
         settings, subscription = self._context.settings, self._subscription
         if settings.auto_offset_reset != "latest" or self._told_of_latest:
+            return
+        if isinstance(subscription, AutoSubscription) and subscription.start_ms is not None:
             return
         begun: set[TopicPartition] = set()
         if isinstance(subscription, ManualSubscription):
@@ -85,8 +88,8 @@ class BoundedRead:
         """Partitions were revoked or lost.
 
         Until the group answers, no partition is assigned, and the read is not over for that. A source that heard of the end drops what it
-        has not pushed; it is read again."""
-        self._assigned = self._assigned and bool(self._context.state.partitions)
+        has not pushed; it is read again. In a consumer group no answer follows: having nothing is an assignment, and the group is asked for its end."""
+        self._assigned = self._assigned and (self._by_broker or bool(self._context.state.partitions))
         self._end_told = False
         self._ended_feeds.difference_update(partition.feed for partition in gone)
         self._in_run.difference_update(self._names(partition.key for partition in gone))

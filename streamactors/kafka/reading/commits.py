@@ -1,4 +1,4 @@
-"""How a consumer commits: what is done, in one request for all who wait for it, tried again while the coordinator cannot.
+"""How a consumer commits the positions that are done: one request serves all waiting callers, and is repeated while the coordinator is unavailable.
 
     to commit ──► in flight ──► heard of in a poll: committed, or refused: again after COMMIT_RETRY_MS, or failed
 
@@ -38,7 +38,7 @@ class CommitAnswer:
 
 
 class CommitsLate:
-    """Message to the actor itself: a commit in flight has had its time."""
+    """Message to the actor itself: the time limit of a commit in flight has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CommitEnded:
 
 @dataclass(slots=True)
 class _Waiting:
-    """Somebody who waits for a commit, until a time of `now_ms`."""
+    """A caller that waits for a commit, until a time of `now_ms`."""
 
     reply: StreamFuture[None]
     until_ms: float
@@ -75,9 +75,9 @@ class ConsumerCommits:
         self.since_ms = 0.0
         """When the commit in flight began."""
         self.begun: Callable[[], None] = lambda: None
-        """Called when a commit is in flight: its answer is heard of in a poll."""
+        """Called when a commit is in flight: a poll brings its answer."""
         self.committed: Offsets = {}
-        """What this consumer has committed by now, partitions that it lost included."""
+        """The positions that this consumer has committed so far, including those of lost partitions."""
         self.lost: Offsets = {}
         """Positions that were done and not committed when the group removed this member; empty once it is a member again."""
 
@@ -122,7 +122,7 @@ class ConsumerCommits:
             self._look_for_late_ones()
 
     def _on_answered(self, outcome: Outcome) -> None:
-        """The commit for those who wait has an outcome."""
+        """The commit that callers wait for has an outcome."""
         if outcome is False:
             self._waiting[:0], self._served = self._served, []
             self._give_up()
@@ -138,7 +138,7 @@ class ConsumerCommits:
         context.call_later(max(0.0, due_ms - context.now_ms()), lambda: context.tell(_LATE))
 
     def on_late(self, _: CommitsLate) -> None:
-        """Fail those who have waited for too long while a commit is in flight."""
+        """Fail the callers that have waited too long while a commit is in flight."""
         if not self.in_flight or self._context.tracker is None:
             return
         now = self._context.now_ms()
@@ -202,7 +202,7 @@ class ConsumerCommits:
             self._context.tell(CommitEnded({}, outcome, None))
 
     def commit_at_exit(self, poll: Callable[[], object], limit_ms: float) -> BaseException | None:
-        """Commit, and poll until the broker has answered, for at most so long; return the error."""
+        """Commit, and poll until the broker has answered or the time is over; return the error."""
         context = self._context
         offsets = {} if context.tracker is None else context.tracker.to_commit()
         if not self._asks(offsets):
@@ -232,9 +232,13 @@ class ConsumerCommits:
         assert client is not None
         assert tracker is not None
 
+        began_ns = 0 if tracker.settles is None else time.time_ns()
+
         def noted(outcome: Outcome) -> None:
             if outcome is True:
                 self._note(tracker, offsets)
+            if tracker.settles is not None and outcome is not False:
+                tracker.settles.answered(offsets, began_ns, outcome if isinstance(outcome, BaseException) else None)
             heard(outcome)
 
         client.commit(offsets, tracker.texts_of(offsets), noted)
@@ -265,7 +269,7 @@ class ConsumerCommits:
     # ── what fails ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def note_lost(self, keys: list[TopicPartition]) -> None:
-        """The group has removed this member: what is done of these partitions cannot be committed any more."""
+        """The group has removed this member: processed records of these partitions can no longer be committed."""
         if self._context.tracker is not None and self._context.commits is not Commits.TRANSACTION:
             self.lost.update(self._context.tracker.to_commit(keys))
 
@@ -282,7 +286,7 @@ class ConsumerCommits:
         )
 
     def _give_up(self) -> None:
-        """A commit was refused for now: fail those who wait and have no try left."""
+        """A commit was refused for now: fail the waiting callers that have no retry left."""
         tracker = self._context.tracker
         offsets = {} if tracker is None else tracker.to_commit()
         named = ", ".join(f"{key}@{offset}" for key, offset in list(offsets.items())[:5])
@@ -303,7 +307,7 @@ class ConsumerCommits:
         self._waiting = left
 
     def answer(self, error: BaseException | None) -> None:
-        """End all who wait: the broker has the offsets, or `error` says why not."""
+        """Answer all waiting callers: the broker has the offsets, or `error` says why not."""
         ended = [*self._served, *self._waiting]
         self._served, self._waiting = [], []
         _end(ended, error)

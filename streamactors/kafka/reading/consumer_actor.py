@@ -10,7 +10,9 @@ bounded_read     where a bounded read ends
 ending           waits until the delivered records are done, then closes the client
 
 assignment/rebalances   partitions assigned, revoked, lost
-assignment/joining      partitions of sources that share the consumer"""
+assignment/joining      partitions of sources that share the consumer
+
+Over 400 lines: the actor has one handler for each message, and hands the work to these parts."""
 
 from __future__ import annotations
 
@@ -20,14 +22,17 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.messages import Actor, ActorExitRequest
-from streamactors.clock import VirtualClock
+from streamactors.clock import SystemClock, VirtualClock
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import CommitTimeout, ConsumerFailed
 from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
+from streamactors.kafka.reading.assignment.empty_member import MembersWithout
 from streamactors.kafka.reading.assignment.joining import FeedEnded, Join, Joining, Leave
 from streamactors.kafka.reading.assignment.new_partitions import LookForPartitions, NewPartitions
+from streamactors.kafka.reading.assignment.rebalance_log import Rebalance
 from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
+from streamactors.kafka.reading.assignment.start_time import starts_by_time
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, CommitEnded, CommitsLate, ConsumerCommits
@@ -51,9 +56,10 @@ from streamactors.kafka.reading.messages import (
     TakeSnapshot,
 )
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
+from streamactors.kafka.reading.partition_bounds import PartitionBounds
 from streamactors.kafka.reading.pausing import Limits
 from streamactors.kafka.reading.polling import BUSY_POLL_MS, Poll, Polling, Tick, records_at_once
-from streamactors.kafka.reading.snapshot import snapshot, snapshot_without_consumer
+from streamactors.kafka.reading.snapshot import oldest_undated, snapshot, snapshot_without_consumer
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
 
@@ -118,7 +124,14 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         handler = subscription.handler if isinstance(subscription, AutoSubscription) else None
         self._calls = calls = AssignmentCalls(handler, context.state)
         self._rebalances = rebalances = Rebalances(
-            context, commits_of_this, bounded, feed_of, calls, withhold=withhold, in_group=in_group
+            context,
+            commits_of_this,
+            bounded,
+            feed_of,
+            calls,
+            withhold=withhold,
+            in_group=in_group,
+            first_starts=self._first_starts,
         )
         self._rest = rest = (
             None
@@ -137,7 +150,8 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._new = None if wanted is None else NewPartitions(context, wanted, rebalances, polling.soon)
         joining = Joining(context, rebalances, commits_of_this, polling.soon)
         self._closing = False
-        self._ends: dict[TopicPartition, int] = {}  # at the last snapshot
+        self._clock = virtual or SystemClock()
+        self._bounds = PartitionBounds(settings)
         self._last_snapshot = snapshot_without_consumer()
         self._handlers: dict[type, Callable[[Any], None]] = {
             StartReading: self._on_start,
@@ -145,6 +159,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             Poll: polling.on_poll,
             Tick: polling.on_tick,
             StartAt: self._on_start_at,
+            MembersWithout: rebalances.on_members_without,
             PausePartitions: self._on_pause,
             ResumePartitions: self._on_resume,
             HoldBack: self._on_hold_back,
@@ -185,7 +200,9 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
 
     def _on_start(self, _: StartReading) -> None:
         subscription, rebalances = self._subscription, self._rebalances
-        self._context.client = client = StreamConsumer(self._context.settings)
+        self._context.client = client = StreamConsumer(
+            self._context.settings, several_topics=subscription.several_topics
+        )
         if isinstance(subscription, AutoSubscription):
             client.preflight(subscription.topics)
             client.subscribe(subscription.names, rebalances.on_assigned, rebalances.on_revoked, rebalances.on_lost)
@@ -205,6 +222,10 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         if self._rest is not None:
             self._rest.begin()
         self._polling.soon()
+
+    def _first_starts(self, keys: list[TopicPartition]) -> dict[TopicPartition, int]:
+        client = self._context.client
+        return {} if client is None else starts_by_time(client, self._context.settings, self._subscription, keys)
 
     def _die(self, error: BaseException) -> None:
         context = self._context
@@ -251,6 +272,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
     def _on_closed(self, client: StreamConsumer | None, error: BaseException | None) -> None:
         """The client is closed; on the thread that has closed it."""
         self._ending.cancel()
+        self._bounds.close()
         if self._rest is not None:
             self._rest.end()
         received = client.received() if client else None
@@ -298,7 +320,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._ending.wait_until_closed()
 
     def refuse_letter(self, message: Any) -> None:
-        """A message has come when the actor had exited, or an exit request that the shutdown had no time for. Any thread."""
+        """A message, or the exit request of a shutdown, has come after the actor exited. Any thread."""
         if not isinstance(message, ActorExitRequest):
             self._after_the_end(message)
         elif not self._closing:
@@ -367,16 +389,33 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         self._polling.soon()
 
     def _on_snapshot(self, message: TakeSnapshot) -> None:
-        context = self._context
-        if context.client is not None:
-            self._ends = context.client.known_ends(context.state.partitions)
-        message.reply.try_complete(self.look())
+        """Answer; wait for the broker's answer where a partition has no known lag yet, which is once after its assignment."""
+        client, state, bounds = self._context.client, self._context.state, self._bounds
+        if client is None or message.final:
+            message.reply.try_complete(self.look())
+            return
+        due, wait = bounds.look(state.partitions, client.known_ends(state.partitions), state.pausing.withheld)
+        shot = self.look()
+        if not wait:
+            message.reply.try_complete(shot)
+        undated = bounds.undated(oldest_undated(shot))
+        if due or undated:
+            again = TakeSnapshot(message.reply, final=True)
+            bounds.ask(due, undated, client.starts, lambda: self.myAddress.tell(again))
+
+    def rebalances(self) -> tuple[Rebalance, ...]:
+        """Return the last rebalances, the oldest first. Any thread."""
+        return self._rebalances.log()
 
     def look(self) -> dict[str, Any]:
-        """Return the snapshot. Any thread, for one who cannot wait: the actor waits in a rebalance, or for the broker."""
+        """Return the snapshot. Any thread, for callers that cannot wait while the actor waits in a rebalance or for the broker."""
         context = self._context
         client = context.client
         if client is None:
             return self._last_snapshot
         tracked = context.tracker.snapshot() if context.tracker is not None else {}
-        return snapshot(context.state, tracked, self._ends, client.received(), self._commits.committed)
+        bounds, received = self._bounds.known(), client.received()
+        found = snapshot(
+            context.state, tracked, bounds, client.starts, received, self._commits.committed, self._clock.wall_ms()
+        )
+        return {**found, "joined": self._rebalances.joined, "rebalances": self._rebalances.log.total}

@@ -53,7 +53,7 @@ class ConsumerContext:
     tracker: OffsetTracker | None
     state: ConsumerState
     call_later: Callable[[float, Callable[[], None]], Any]
-    """Calls a function after so many ms, on another thread; returns a timer that can be cancelled."""
+    """Calls a function after a number of ms, on another thread; returns a timer that can be cancelled."""
     now_ms: Callable[[], float]
     tell: Callable[[Any], None]
     """Sends a message to the actor itself, after those in its mailbox; any thread."""

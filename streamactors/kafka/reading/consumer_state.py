@@ -15,6 +15,10 @@ from streamactors.kafka.reading.delivery import AssignedPartition, Delivery
 from streamactors.kafka.reading.pausing import Limits, Pausing
 from streamactors.kafka.subscriptions import TopicPartition
 
+SHORT_CHUNK = 16
+"""Runs of up to this many records join the chunk before them, unless it has `LONG_CHUNK`."""
+LONG_CHUNK = 1_024
+
 
 @dataclass(slots=True)
 class Counts:
@@ -86,14 +90,20 @@ class ConsumerState:
         """A feed has ended."""
         self.demand.pop(feed, None)
 
-    def read(self, key: TopicPartition, records: list[Any], size: int, end: int) -> None:
-        """Records of a partition have come from the broker. Those of a partition that is not assigned are dropped."""
+    def read(self, key: TopicPartition, records: list[Any], size: int, end: int, polled_ms: float = 0.0) -> None:
+        """Records of a partition have come from the broker, in a poll that returned at `polled_ms`. Those of a partition that is not assigned are dropped."""
         partition = self.partitions.get(key)
         n = len(records)
         if partition is None:
             self.counts.dropped_stale += n
             return
-        partition.chunks.append(Delivery(partition.feed, key, partition.epoch, records, end, size))
+        last = partition.chunks[-1] if partition.chunks else None
+        if (
+            last is not None and n <= SHORT_CHUNK and len(last.records) < LONG_CHUNK
+        ):  # short polls while there is no demand must not become short deliveries
+            partition.chunks[-1] = last._replace(records=last.records + records, end=end, size=last.size + size)
+        else:
+            partition.chunks.append(Delivery(partition.feed, key, partition.epoch, records, end, size, None, polled_ms))
         partition.fetched = end
         if partition.at_end:
             partition.at_end = False
@@ -223,7 +233,7 @@ class ConsumerState:
     def hungry(self) -> bool:
         """True when less is buffered than one poll brings, so that the next request would find nothing: poll, without waiting.
 
-        More would only grow old here: librdkafka reads ahead by itself."""
+        Polling for more would not help: librdkafka reads ahead by itself."""
         room = self.buffered < self._read_ahead and self.size < self.pausing.low
         return room and len(self._at_end) < len(self.partitions)
 

@@ -29,7 +29,7 @@ class Delays:
         self.until: dict[TopicPartition, int] = {}
 
     def look(self) -> None:
-        """Hold no partition any longer whose next record is due now."""
+        """Release the partitions whose next record is due now."""
         now = self._wall_ms()
         for key in [key for key, due_ms in self.until.items() if due_ms <= now]:
             del self.until[key]

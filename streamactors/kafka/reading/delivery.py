@@ -27,6 +27,8 @@ class Delivery(NamedTuple):
     """Estimated bytes."""
     after: int | None = None
     """The position after the last record that was delivered, where `records` is empty; None if none was delivered."""
+    polled_ms: float = 0.0
+    """When the poll returned that brought the records; of the system's monotonic clock."""
 
     def cut(self, n: int) -> tuple[Delivery, Delivery]:
         """Return the first n records and the rest, which must not be empty."""
@@ -57,3 +59,8 @@ class AssignedPartition:
     silent_since: float | None = None  # at its end, with demand, since
     idle_said: float | None = None  # when the source heard last that the partition is idle
     stop_at: int | None = None  # a bounded read ends here
+
+    @property
+    def has_come(self) -> bool:
+        """True when something of the partition was read: a record, or its end."""
+        return self.position is not None or bool(self.chunks) or self.at_end

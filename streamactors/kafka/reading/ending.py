@@ -1,4 +1,4 @@
-"""How a consumer ends: it waits until what is in flight is done, commits it, and closes; or its time is over.
+"""How a consumer ends: it waits until what is in flight is done, commits it, and closes; or its deadline passes.
 
     stage ended ──► nothing in flight, the run has ended, or the deadline has passed ──► last commit ──► group left, closed
 
@@ -46,7 +46,7 @@ class Closed:
 
 
 class Overdue:
-    """Message to the actor itself: the end has had its time."""
+    """Message to the actor itself: the deadline of the end has passed."""
 
 
 class Ending:

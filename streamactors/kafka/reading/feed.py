@@ -22,7 +22,7 @@ class Feed:
         self.deliver = deliver
         """Called with each delivery on the consumer's thread."""
         self.asked = 0
-        """Records that were asked of the consumer and that the source has not taken yet."""
+        """Records that were requested from the consumer and that the source has not taken yet."""
         self._queue: deque[Delivery] = deque()
 
     def put(self, delivery: Delivery) -> None:
@@ -97,7 +97,7 @@ class PartitionFeed(Feed):
         self._changed()
 
     def finish(self, position: int) -> None:
-        """Say that a bounded read has delivered everything before its end, `position`."""
+        """A bounded read has delivered everything before its end, `position`."""
         self._end = position
         self._changed()
 
@@ -131,6 +131,6 @@ class PartitionFeed(Feed):
 
     @property
     def end(self) -> int | None:
-        """The end of a bounded read, once everything before it was taken; else None."""
+        """The end of a bounded read once everything before it was taken, else None."""
         end = self._end  # read before the queue: the end is set after the last delivery was appended
         return None if self._queue else end

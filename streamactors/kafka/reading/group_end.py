@@ -9,12 +9,13 @@ import logging
 from typing import Final
 
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.client.unread import Unread
+from streamactors.kafka.client.offsets.unread import Unread
 from streamactors.kafka.errors import ConsumerFailed, KafkaError
 from streamactors.kafka.reading.assignment.start_positions import partitions_of
+from streamactors.kafka.reading.assignment.start_time import starts_by_time
 from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.subscriptions import Subscription, TopicPartition
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 
 _log: Final = logging.getLogger("streamactors.kafka")
 GROUP_CHECK_MS: Final = 250.0
@@ -69,7 +70,11 @@ class GroupEnd:
 
     def _all_committed(self, client: StreamConsumer, ends: dict[TopicPartition, int]) -> bool:
         committed = client.committed(ends)
-        if self._context.settings.auto_offset_reset == "latest":
+        settings, subscription = self._context.settings, self._subscription
+        if isinstance(subscription, AutoSubscription) and subscription.start_ms is not None:
+            missing = ends.keys() - committed.keys()
+            committed |= starts_by_time(client, settings, subscription, missing)  # no member reads what is before it
+        elif settings.auto_offset_reset == "latest":
             committed = {**ends, **committed}  # without a commit no member reads what is there
         others = [key for key in ends if (self._context.settings.group_id, key) not in self._in_run]
         behind = {key: at for key in others if (at := committed.get(key, 0)) < ends[key]}
@@ -101,6 +106,5 @@ class GroupEnd:
 
 def assigns_step_by_step(settings: ConsumerSettings) -> bool:
     """Whether a member may get partitions later than at its first assignment."""
-    properties = settings.client_properties()
-    assignors = str(properties.get("partition.assignment.strategy", ""))
-    return "cooperative" in assignors or str(properties.get("group.protocol", "")).lower() == "consumer"
+    assignors = str(settings.client_properties().get("partition.assignment.strategy", ""))
+    return "cooperative" in assignors or settings.group_protocol == "consumer"

@@ -107,6 +107,7 @@ class CommitNow:
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
-    """Answer with what `control.snapshot()` shows."""
+    """Answer with what `control.snapshot()` shows. `final`: with what is known, without asking the broker."""
 
     reply: StreamFuture[Any]
+    final: bool = False

@@ -11,10 +11,15 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from streamactors.engine.marks.marks import PositionMark
+from streamactors.kafka.reading.record_times import RecordTimes
 from streamactors.kafka.subscriptions import TopicPartition
+from streamactors.tracing import switch
+
+if TYPE_CHECKING:
+    from streamactors.tracing.settles import Settles
 
 
 @dataclass(slots=True)
@@ -31,6 +36,9 @@ class PartitionProgress:
     owed: int = 0  # number of calls of `owe` that are not paid yet
     in_transaction: bool = False  # a transaction commits the positions with the results: what is done is committed
     acked: set[int] = field(default_factory=set)  # acknowledged one by one, above one that is not
+    times: RecordTimes = field(
+        default_factory=RecordTimes
+    )  # of what was handed to the source, from the first record that is not done
 
     @property
     def in_flight(self) -> bool:
@@ -62,6 +70,12 @@ class DrainListener(Protocol):
         """Partitions are being revoked. Must not wait."""
 
 
+def _settles() -> Settles:
+    from streamactors.tracing.settles import Settles
+
+    return Settles()
+
+
 class OffsetTracker:
     """Tracks for each assigned partition what is delivered, done and committed."""
 
@@ -72,6 +86,11 @@ class OffsetTracker:
         """True when the consumer must stay until the run has ended, though nothing is in flight: windows write entries that move no position."""
         self.drains = False
         """True while a revocation waits until the records in flight are done."""
+        self.settles: Settles | None = None if switch.installed is None else _settles()
+        """The sampled records that wait for their commit; None unless traces are installed."""
+        self.when_committed: dict[object, Callable[[TopicPartition, int, int], None]] = {}
+        """Called with partition, epoch and position when the broker has a position; on the thread that has heard of it. By who listens: the sources of a
+        consumer's partitions come and go, and listen for one another."""
         self._changed = threading.Condition()
         self._when_drained: Callable[[], None] | None = None
         self._drain_listeners: weakref.WeakSet[DrainListener] = weakref.WeakSet()
@@ -103,8 +122,17 @@ class OffsetTracker:
         with self._changed:
             return self._of(key, epoch) is not None
 
-    def delivered(self, key: TopicPartition, epoch: int, position: int, first: int | None = None) -> bool:
-        """Note that records from `first` to before `position` go to the stream now.
+    def handed(self, key: TopicPartition, epoch: int, first: int, end: int, ms: int | None) -> None:
+        """Note that the records from `first` to before `end` are on their way to the source; `ms`: the timestamp of the first one."""
+        with self._changed:
+            progress = self._of(key, epoch)
+            if progress is not None:
+                progress.times.note(first, end, ms)
+
+    def delivered(
+        self, key: TopicPartition, epoch: int, position: int, first: int | None = None, ms: int | None = None
+    ) -> bool:
+        """Note that records from `first` to before `position` go to the stream now; `ms`: the timestamp of the first one.
 
         Returns False if this assignment is over or is being revoked: the records must be dropped."""
         with self._changed:
@@ -114,16 +142,18 @@ class OffsetTracker:
             if progress.delivered is None and first is not None:
                 progress.first = first
             progress.delivered, progress.taken_back = position, None
+            if first is not None:
+                progress.times.note(first, position, ms)
             return True
 
     def described(self, key: TopicPartition, epoch: int, texts: Iterable[tuple[int, str]]) -> None:
-        """Note what a commit of each of these positions says besides the offset: its metadata."""
+        """Note the metadata that the commit of each of these positions carries."""
         with self._changed:
             if self._of(key, epoch) is not None:
                 self._texts.setdefault(key, {}).update(texts)
 
     def texts_of(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """Return what the commits of these positions say: of each the text of the last described position that is not after it."""
+        """Return the metadata of the commits of these positions: of each the text of the last described position that is not after it."""
         with self._changed:
             described = {key: [at for at in self._texts.get(key, ()) if at <= offsets[key]] for key in offsets}
             return {key: self._texts[key][max(found)] for key, found in described.items() if found}
@@ -152,6 +182,7 @@ class OffsetTracker:
                 if progress.acked:
                     _forget_below(progress, position)
                     _close_gap(progress)
+                progress.times.done(progress.done)
                 self._changed.notify_all()
         self._look()
 
@@ -179,16 +210,18 @@ class OffsetTracker:
                     _close_gap(progress)
             else:
                 progress.done = max(progress.done or 0, *(highest_of(run) + 1 for run in runs))
+            if progress.done is not None:
+                progress.times.done(progress.done)
             self._changed.notify_all()
         self._look()
 
     def above_gap(self, limit: int) -> set[TopicPartition]:
-        """Return the partitions with at least so many offsets acknowledged above one that is not."""
+        """Return the partitions with at least this many offsets acknowledged above one that is not."""
         with self._changed:
             return {key for key, progress in self._partitions.items() if len(progress.acked) >= limit}
 
     def commits_in_transaction(self, key: TopicPartition, epoch: int) -> None:
-        """Let a transaction alone commit the positions of this assignment: another commit of an earlier position would undo it."""
+        """Let a transaction alone commit the positions of this assignment: a later commit of an earlier position would undo it."""
         with self._changed:
             progress = self._of(key, epoch)
             if progress is not None:
@@ -206,16 +239,23 @@ class OffsetTracker:
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Note that the broker has these positions."""
+        moved = []
         with self._changed:
             for key, position in offsets.items():
                 progress = self._partitions.get(key)
                 if progress is not None and (progress.committed is None or position > progress.committed):
                     progress.committed = position
+                    if not progress.in_transaction:
+                        moved.append((key, progress.epoch, position))
                     texts = self._texts.get(key)
                     if texts:
-                        # Later commits keep the text of this position until a later position has a text.
+                        # Later commits keep the string of this position until a later position has one.
                         last = max((at for at in texts if at <= position), default=position)
                         self._texts[key] = {at: text for at, text in texts.items() if at >= last}
+
+        for heard in list(self.when_committed.values()) if moved else ():
+            for each in moved:
+                heard(*each)
 
     def revoking(self, keys: Iterable[TopicPartition]) -> None:
         """Let no further record of these partitions be delivered."""
@@ -290,7 +330,7 @@ class OffsetTracker:
             self._lost[key, progress.epoch] = progress.owed
 
     def tell_of_drains(self, listener: DrainListener) -> None:
-        """Tell the listener when a drain begins, as long as the listener lives."""
+        """Notify the listener when a drain begins, as long as the listener exists."""
         with self._changed:
             self._drain_listeners.add(listener)
 
@@ -318,7 +358,10 @@ class OffsetTracker:
     def snapshot(self) -> dict[TopicPartition, PartitionProgress]:
         """Return a copy of everything."""
         with self._changed:
-            return {key: replace(progress, acked=set(progress.acked)) for key, progress in self._partitions.items()}
+            return {
+                key: replace(progress, acked=set(progress.acked), times=progress.times.copy())
+                for key, progress in self._partitions.items()
+            }
 
 
 def _forget_below(progress: PartitionProgress, position: int) -> None:

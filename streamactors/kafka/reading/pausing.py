@@ -28,7 +28,7 @@ from streamactors.kafka.reading.delivery import AssignedPartition
 from streamactors.kafka.subscriptions import TopicPartition
 
 SMALLEST_SHARE = 256 * 1024
-"""Bytes a partition may buffer however many there are: less than one fetch would pause all the time."""
+"""Bytes a partition may buffer, however many partitions there are: less than one fetch would pause all the time."""
 
 Partitions = Mapping[TopicPartition, AssignedPartition]
 
@@ -121,7 +121,7 @@ class Pausing:
     def decide(
         self, now_ms: float, partitions: Partitions, filled: Partitions, size: int
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Return (to pause, to resume): the differences to what the client was told; they count as told from here on.
+        """Return (to pause, to resume): the differences to what the client was told; they count as told from now on.
 
         `filled`: the partitions that have something buffered; `size`: the bytes in all buffers."""
         to_pause: list[TopicPartition] = []

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.gauges import Gauge
 from streamactors.kafka.client.consumer import StreamConsumer
-from streamactors.kafka.client.runs import PollResult
+from streamactors.kafka.client.runs import PollResult, made_at_ms
 from streamactors.kafka.reading.assignment.rebalances import Rebalances
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
 from streamactors.kafka.reading.consumer_context import ConsumerContext
+from streamactors.tracing import switch
+
+if TYPE_CHECKING:
+    from streamactors.kafka.reading.poll_trace import PollTrace
 
 IDLE_EVERY_MS = 500.0
 BUSY_POLL_MS = 5.0
@@ -43,7 +47,7 @@ _POLL, _TICK = Poll(), Tick()
 
 
 def records_at_once(most: int, objects_each: int) -> int:
-    """Return how many records one poll reads: they must make fewer objects than bring about a collection of garbage.
+    """Return how many records one poll reads: few enough that their objects do not start a garbage collection.
 
     Records are in use when the collection comes, so it finds nothing; one collection per poll costs a fifth of a bare client's time."""
     threshold = gc.get_threshold()[0] if gc.isenabled() else 0
@@ -73,6 +77,11 @@ class Polling:
         self._cell = cell
         self._when_stopping = when_stopping
         self._rest = rest  # under a virtual clock
+        self._trace: PollTrace | None = None
+        if switch.installed is not None:
+            from streamactors.kafka.reading.poll_trace import PollTrace
+
+            self._trace = PollTrace(switch.installed, context.settings, context.state.partitions)
         self._later = context.call_later if rest is None else rest.call_later
         self._at_home = True  # polls on its own thread, and may wait
         self._tick: Any = None
@@ -106,7 +115,7 @@ class Polling:
             self.on_poll(_POLL)
 
     def on_poll(self, _: Poll) -> None:
-        """Poll as long as somebody waits for records; messages to the actor are served in between."""
+        """Poll as long as a feed waits for records; messages to the actor are served in between."""
         self._soon = False
         context = self._context
         client = context.client
@@ -152,17 +161,21 @@ class Polling:
         """Poll, deliver, pause and resume; return whether to poll again at once."""
         state = self._context.state
         starving, began_ms = state.starving, self._context.now_ms()
+        if self._trace is not None:
+            self._trace.begin()
         batch = self._read(client, starving)
         state.counts.polls += 1
         self._rebalances.membership.look_up()
-        rebalances = self._rebalances
+        rebalances, polled_ms = self._rebalances, self._context.now_ms()
         for run in batch.runs:
             if rebalances.guard is None or rebalances.look(run):
-                state.read(*run)
+                state.read(*run, polled_ms)
         self._gauge.reached(state.size)
         for key, position in batch.ends:
             if rebalances.guard is None or not rebalances.guard.waits(key):
                 state.end_reached(key, position)
+        if self._trace is not None and batch.runs:
+            self._trace.polled(batch)
         self._rebalances.seek()
         self.deliver()
         resumed = self._pause_and_resume(client)
@@ -195,6 +208,9 @@ class Polling:
         if limit is not None and tracker is not None:
             state.pausing.count_as_full(tracker.above_gap(limit))
         for delivery in state.deliveries():
+            if tracker is not None and delivery.records:
+                first = delivery.records[0]
+                tracker.handed(delivery.key, delivery.epoch, first.offset(), delivery.end, made_at_ms(first))
             delivery.feed.deliver(delivery)
 
     def _pause_and_resume(self, client: StreamConsumer) -> bool:

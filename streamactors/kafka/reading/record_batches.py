@@ -32,7 +32,7 @@ SCHEMA: Final = pa.schema(
 )
 """The columns have the names and types of Spark's own Kafka source. timestampType: -1 no timestamp, 0 CreateTime, 1 LogAppendTime."""
 _SHARED_ROWS: Final = 4_096
-"""A column whose values are all the same is a slice of one that is made once; most record batches have no more rows than this."""
+"""A column of equal values is a slice of a column that is made once; most record batches have no more rows than this."""
 WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", pa.list_(_HEADER)))
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
+from streamactors.durations import Duration
 from streamactors.engine.blueprint.modules import keep_right
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT
@@ -34,7 +34,7 @@ from streamactors.kafka.round_trips.transactional import Transactional
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.subscriptions import Subscriptions
 from streamactors.stages.checks import span_ms
-from streamactors.stages.control.retrying_flow import FailedElement
+from streamactors.stages.errors.failed_element import FailedElement
 
 DUE: Final = PREFIX + "due"
 
@@ -48,7 +48,7 @@ class RetryTopics:
         flow = Flow.map(bill).retry(2, "100ms", dead_letters=retries.sink(ProducerSettings("localhost:9092")))
         retries.source(settings).via(flow).run_with(Sink.ignore())
 
-    Each delay is milliseconds, a timedelta or a string. Raises BuildError for names and delays that cannot work."""
+    Each delay is seconds, a timedelta or a string. Raises BuildError for names and delays that cannot work."""
 
     name: str
     """The first part of the topics' names; usually the group's name."""
@@ -66,7 +66,7 @@ class RetryTopics:
         given = tuple(delays) if not isinstance(delays, str) else ()
         for what, value in (("name", name), ("dead_letters", dead_letters)):
             if not isinstance(value, str) or not value:
-                raise BuildError(f"RetryTopics: {what} must be a text that is not empty, got {value!r}")
+                raise BuildError(f"RetryTopics: {what} must be a string that is not empty, got {value!r}")
         if not main or not all(isinstance(each, str) and each for each in main):
             raise BuildError(f"RetryTopics: topics must be a topic's name or several, got {topics!r}")
         if not given:
@@ -133,7 +133,7 @@ class RetryTopics:
 
 
 def due_of(message: Any) -> int | None:
-    """Return the due time in the headers of librdkafka's message; None where there is none that can be read."""
+    """Return the due time in the headers of librdkafka's message; None if there is none that can be read."""
     for name, data in message.headers() or ():
         if name == DUE:
             try:

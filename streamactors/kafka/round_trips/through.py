@@ -46,13 +46,13 @@ def through_topic(
 ) -> Flow[Row, Row, Control]:
     """Return the flow that writes rows (Record, WindowedRecord) to topic `name` and emits them as they are read back, once committed.
 
-    Emits when: a row was committed and read.    Backpressures when: the topic is behind, or `parallelism` rows wait to be stored.
-    Completes when: upstream has completed and every written row was read back; directly behind bounded reads, also the rows that other
-    instances of their groups write (behind `key_by`, the instances that end later read them).   Cancels when: downstream cancels.
+    Emits when: a row was committed and read.    Backpressures when: the topic lags, or `parallelism` rows wait to be stored.
+    Completes when: upstream has completed and every written row was read back; directly after bounded reads, also the rows that other
+    instances of their groups write (after `key_by`, the instances that end later read them).   Cancels when: downstream cancels.
     Fails when: upstream fails; a row cannot be stored; the topic cannot be read.
 
     Rows keep key, value, timestamp, headers and partition (of their `.context`).
-    `settings`: how the topic is read, by the group "<group_id>.<name>"; a restart continues behind the rows that were done.
+    `settings`: how the topic is read, by the group "<group_id>.<name>"; a restart continues after the rows that were done.
     `producer`: how it is written; its transactional_id is that of all transactional sinks of the run; default "<group_id>.<name>".
     `key`, `value`: a Serde or its name.
     `partitions`: creates a missing topic with this number of partitions and retention.ms=-1, because the broker's retention uses the rows'

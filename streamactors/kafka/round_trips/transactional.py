@@ -48,7 +48,7 @@ class Transactional:
     def source_with_offset_context(
         settings: ConsumerSettings, subscription: Subscription, *, until: str | None = None
     ) -> SourceWithContext[ConsumerRecord, PartitionOffset, Control]:
-        """As `source`, with each record's place as its context, past whatever becomes of the record."""
+        """As `source`, with each record's place as its context, whatever later stages make of the record."""
         source = Transactional.source(settings, subscription, until=until)
         pairs = source.map(lambda r: (r, PartitionOffset(r.topic, r.partition, r.offset)))
         return SourceWithContext(pairs.named("Transactional.source_with_offset_context").module)

@@ -14,7 +14,7 @@ _LARGEST: Final = 1 << 53
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return the bytes of a value. Raises TypeError or ValueError for what has no canonical form."""
+    """Return the bytes of a value. Raises TypeError or ValueError for a value without a canonical form."""
     parts: list[str] = []
     _write(value, parts)
     return "".join(parts).encode()
@@ -55,7 +55,7 @@ def _write(value: Any, parts: list[str]) -> None:
 def _number(value: float) -> str:
     """Return a float as ECMAScript's Number.prototype.toString writes it."""
     if not math.isfinite(value):
-        raise ValueError(f"{value} is no JSON number")
+        raise ValueError(f"{value} is not a JSON number")
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""

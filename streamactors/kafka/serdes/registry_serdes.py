@@ -32,7 +32,9 @@ class AvroSerde(Serde):
 
 
 class JsonSchemaSerde(Serde):
-    """JSON whose values are checked against a JSON schema; the arguments are those of AvroSerde."""
+    """JSON whose values are checked against a JSON schema.
+
+    `registry`, `schema`, `to_dict`, `from_dict` and `settings` are those of AvroSerde."""
 
     def __init__(
         self,

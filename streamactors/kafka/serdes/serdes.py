@@ -170,7 +170,7 @@ SERDES: Final = {serde.name: serde for serde in (BYTES, STRING, INTEGER, INT32, 
 
 
 EXACT: Final = frozenset({BYTES, STRING, INT32, INT64})
-"""The serdes that write every bytes that they read again."""
+"""The serdes that write the same bytes that they have read."""
 
 
 def serde_of(where: str, given: Any) -> Serde:

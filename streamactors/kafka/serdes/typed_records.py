@@ -28,7 +28,7 @@ class Misfit(ValueError):
 
 
 def functions_of_class(kind: type) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]] | None:
-    """Return how values of a class become bytes and how bytes become values; None for a class of none of the three kinds."""
+    """Return how values of a class become bytes and how bytes become values; None for a class of another kind."""
     if hasattr(kind, "__pydantic_validator__"):
         adapter = importlib.import_module("pydantic").TypeAdapter(kind)
         return _checked(kind, adapter.dump_json), adapter.validate_json
@@ -55,7 +55,7 @@ def _checked(kind: type, write: Callable[[Any], bytes]) -> Callable[[Any], bytes
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold of a value that the json module does not know."""
+    """Return a JSON form of a value that the json module does not know."""
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -96,7 +96,7 @@ _MANY: Final[Mapping[Any, Callable[[Any], Any]]] = {
 
 
 def _reader(kind: Any, where: str) -> Read:
-    """Return the function from a JSON value to a value of a type. Raises BuildError for a type that JSON does not tell."""
+    """Return the function from a JSON value to a value of a type. Raises BuildError for a type that JSON cannot represent."""
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _dataclass_reader(kind)
     origin, arguments = get_origin(kind), get_args(kind)
@@ -142,12 +142,12 @@ def _dataclass_reader(kind: type) -> Read:
                 raise Misfit(f"{name}.{field} is missing")
         return kind(**found)
 
-    if not any(kind in get_args(hint) or hint is kind for hint in _hints_of(kind).values()):
+    if not any(kind in get_args(hint) or hint is kind for hint in hints_of(kind).values()):
         fields.extend(_fields_of(kind))
     return read
 
 
-def _hints_of(kind: type) -> dict[str, Any]:
+def hints_of(kind: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(kind)
     except NameError as error:
@@ -157,7 +157,7 @@ def _hints_of(kind: type) -> dict[str, Any]:
 
 
 def _fields_of(kind: type) -> list[tuple[str, bool, Read]]:
-    hints = _hints_of(kind)
+    hints = hints_of(kind)
     return [
         (
             field.name,

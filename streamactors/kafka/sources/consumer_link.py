@@ -18,10 +18,10 @@ from streamactors.engine.island.closings import Closings, closings_of
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
+from streamactors.kafka.client.offsets.append_times import AppendTimes
 from streamactors.kafka.control import RUNNING, Control
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from streamactors.kafka.reading.consumer_context import ReadingSource
-from streamactors.kafka.reading.group_end import assigns_step_by_step
 from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
@@ -37,7 +37,7 @@ class _Leaving:
         self._members: list[tuple[str | None, StreamFuture[None]]] = []
 
     def add(self, group: str | None, ended: StreamFuture[None]) -> None:
-        """A member leaves from now on. Called on the island of its source."""
+        """A member begins to leave. Called on the island of its source."""
         self._members = [member for member in self._members if not member[1].done()]
         self._members.append((group, ended))
 
@@ -58,15 +58,19 @@ class ConsumerLink:
         self.control = Control()
         self.tracker = OffsetTracker() if commits is not Commits.NOBODY else None
         self.started = False
+        self.commits_by_itself = commits in (Commits.MARKS, Commits.OFFSETS)
+        """False where a transaction commits, or nobody does."""
         self.tell: Callable[[Any], None] = lambda _: None
         self.stop: Callable[[], None] = lambda: None
         self._actor: ConsumerActor | None = None
-        self._leaving: tuple[_Leaving, str | None] | None = None  # of a member whose group assigns step by step
+        self._leaving: tuple[_Leaving, str | None] | None = None  # of a member whose partitions the group assigns
         self._runs: set[Run] = set()
         self._closings: list[Closings] = []  # of runs that have ended
         self._lock = threading.Lock()
         self._call_later: Callable[[float, Callable[[], None]], Any] = lambda _, __: None
         self._close_timeout_ms = 0
+        self._settings: ConsumerSettings | None = None
+        self._append_times: AppendTimes | None = None
 
     def start(
         self,
@@ -77,10 +81,12 @@ class ConsumerLink:
         stop: Callable[[], None],
         **how: Any,
     ) -> None:
-        """Reach a consumer in the actor system of `run`. `stop` is what `control.stop()` calls; `how`: see ConsumerActor."""
+        """Connect to a consumer in the actor system of `run`. `control.stop()` calls `stop`; `how`: the arguments of ConsumerActor."""
         self.stop = stop
+        self.commits_by_itself = how["commits"] in (Commits.MARKS, Commits.OFFSETS)
         self._call_later = run.system.timers.call_later
         self._close_timeout_ms = settings.close_timeout_ms
+        self._settings = settings
         self.tell = self.connected(run, settings, subscription, source, how)
         self.started = True
         self.control.group = settings.group_id or ""
@@ -88,10 +94,10 @@ class ConsumerLink:
         RUNNING.add(self.control)
         self.keep_until_ended(run)
         begin = partial(self.tell, self.first_message())
-        if isinstance(subscription, AutoSubscription) and assigns_step_by_step(settings):
+        if isinstance(subscription, AutoSubscription):
             self._leaving = leaving, group = run.shared(_Leaving, _Leaving), settings.group_id
             if how["until_end"]:
-                # In a RestartSource: the former instance keeps a partition -> this one reads its own to the end, and the stream succeeds without the rest.
+                # In a RestartSource: the former instance is given a partition -> this one reads its own, or none, and the stream succeeds without the rest.
                 leaving.when_left(group, begin)
                 return
         begin()
@@ -125,6 +131,7 @@ class ConsumerLink:
             **how,
         )
         self.control.look = actor.look
+        self.control.rebalances = actor.rebalances
         tell: Callable[[Any], None] = system.spawn(actor, f"consumer {settings.group_id or ''}".strip()).tell
         return tell
 
@@ -162,7 +169,7 @@ class ConsumerLink:
         limit_ms = self._close_timeout_ms
 
         def is_late() -> None:
-            _log.warning("%s: its state is not closed %d ms after the consumer", self.control.group, limit_ms)
+            _log.warning("%s: its state was not closed within %d ms after the consumer", self.control.group, limit_ms)
             then()
 
         try:
@@ -192,6 +199,15 @@ class ConsumerLink:
         """Return the group membership a transaction commits under. Raises ConsumerFailed when the consumer is closed."""
         assert self._actor is not None
         return self._actor.group_metadata()
+
+    def append_times(self) -> AppendTimes:
+        """Return what asks the broker when records were appended. It is closed when the consumer is; any thread."""
+        with self._lock:
+            if self._append_times is None:
+                assert self._settings is not None
+                self._append_times = times = AppendTimes(self._settings)
+                self.control.is_shutdown.add_done_callback(lambda _: times.close())
+            return self._append_times
 
     def paused(self) -> tuple[str, ...]:
         """The partitions of the consumer, if the user has paused all of them; any thread."""

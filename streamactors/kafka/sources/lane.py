@@ -9,32 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.fusing.loop import FusedLoop, Op
 from streamactors.engine.island.connection import MAX_ASKED
+from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.engine.marks.marks import EndOfInput, EndPosition, Handling, Idle, Signal
 from streamactors.engine.stage import SOURCE, GraphStage
-from streamactors.kafka.client.runs import columns, wrapped
+from streamactors.engine.stage_traits import StageTraits
+from streamactors.kafka.client.runs import columns, made_at_ms, wrapped
 from streamactors.kafka.committable import Convert, GatheredOffsets, Origin, committable
 from streamactors.kafka.reading.delivery import Delivery
 from streamactors.kafka.reading.feed import Feed
 from streamactors.kafka.reading.messages import Commits, RequestRecords
 from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.fused_steps import FusedSteps
+from streamactors.kafka.sources.lane_stamps import LaneStamps
 from streamactors.kafka.subscriptions import TopicPartition
 
+if TYPE_CHECKING:
+    from streamactors.kafka.sources.lane_trace import LaneTrace
+
 AHEAD = 2_048
-"""Records asked of the consumer at most, so that the next chunk is on its way while this one is worked on."""
+"""The most records that are requested from the consumer, so that the next chunk is on its way while this one is processed."""
 
 
 class LaneStage(GraphStage):
     """A source stage whose logic pushes through a lane. `loop` holds the maps, filters and scans that were fused into the stage."""
 
     shape = SOURCE
-    emits_marks = True
+    traits = StageTraits(emits_marks=True, sampled=True)
     loop: FusedLoop | None = None
 
     @property
@@ -46,7 +53,7 @@ class LaneStage(GraphStage):
         """Return this source, known by a name, with the maps, filters and scans downstream of it inside."""
         fused = copy(self)
         fused.name = "+".join([name or self.label, *(op.attributes.name or op.label for op in ops)])
-        fused.loop, fused.steps = FusedLoop(ops), handling
+        fused.loop, fused.traits = FusedLoop(ops), replace(self.traits, steps=handling)
         return fused
 
 
@@ -54,6 +61,7 @@ class Lane:
     """Pushes the records of a feed downstream, each chunk followed by its mark. `source` names the source in marks; None where no stage of the run reads marks."""
 
     source: Any = None
+    _run: Run
 
     def __init__(
         self,
@@ -76,11 +84,19 @@ class Lane:
         self._commits_first = consumer.commits is Commits.BEFORE
         self._committing = False  # a chunk waits for its commit before it is pushed
         self._committed: Delivery | None = None  # committed before delivery, and not pushed yet
+        self._trace: LaneTrace | None = None  # where traces are installed
         self._gathers = False  # downstream is a Committer, which takes the offsets of a chunk as one element
+        self._stamps: LaneStamps | None = None
         self.feed = feed
 
     def begin(self) -> bool:
         """Prepare the fused steps when the stage starts; return False if one of them has failed the stage."""
+        self._run = self._logic.interpreter.island.run
+        trace = self._run.trace
+        if trace is not None:
+            from streamactors.kafka.sources.lane_trace import LaneTrace
+
+            self._trace = LaneTrace(trace, self._logic, self._consumer, self._steps, whole=self._whole is not None)
         steps = self._steps
         error = None if steps is None else steps.begin(self._logic.interpreter)
         if error is not None:
@@ -106,7 +122,7 @@ class Lane:
         return MAX_ASKED if asked and (self._gathers or self._whole is not None) else asked
 
     def ask(self, ahead: int) -> None:
-        """Ask the consumer for more records when less than half of `ahead` is asked for."""
+        """Ask the consumer for more records when less than half of `ahead` is outstanding."""
         if self._steps is not None:
             ahead = min(ahead, self._steps.pace.window)
         feed = self.feed
@@ -138,13 +154,22 @@ class Lane:
                 if not delivery.records:
                     self._pass_end(delivery)
                     continue
+                if self._trace is not None:
+                    delivery = self._trace.cut(delivery, feed)
                 if not self._delivers(delivery):
                     continue
-            end = self._push_chunk(delivery)
+            taken_ms = self._stamped() if self._run.sampled and self.source is not None else None
+            if self._trace is None:
+                end = self._push_chunk(delivery)
+            else:
+                end = self._trace.push(delivery, self.source, self._push_chunk)
             if out.out_closed:
                 return  # a step has failed
+            if taken_ms is not None:
+                assert self._stamps is not None
+                out.mark(self._stamps.stamp(delivery, end, taken_ms))
             self.mark_position(delivery.key, delivery.epoch, end)
-            if steps is not None:
+            if steps is not None and not (self._trace is not None and self._trace.has_cut):
                 if feed.filled and out.asked:
                     out.again()  # the other stages of the island take their turn first
                 return
@@ -155,7 +180,7 @@ class Lane:
         if tracker is None:
             return True
         key, epoch, records, end = delivery.key, delivery.epoch, delivery.records, delivery.end
-        if not tracker.delivered(key, epoch, end, records[0].offset()):
+        if not tracker.delivered(key, epoch, end, records[0].offset(), made_at_ms(records[0])):
             return False  # poll returns -> partition revoked -> this chunk arrives: the next owner reads it
         if not self._commits_first:
             return True
@@ -257,14 +282,20 @@ class Lane:
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def mark(self, make: type[Signal], key: TopicPartition, *more: Any) -> None:
-        """Emit a lifecycle mark of a partition."""
-        if self.source is not None:
+        """Emit a lifecycle mark of a partition. Traces need none."""
+        if self.source is not None and not self._logic.interpreter.island.run.only_traced:
             self._logic.out.mark(make((self.source, key), *more))
 
     def mark_position(self, key: TopicPartition, epoch: int, position: int) -> None:
         """Emit the mark that says that everything before `position` was pushed."""
         if self.source is not None:
             self._logic.out.mark({(self.source, key): (epoch, position)})
+
+    def _stamped(self) -> float | None:
+        """Return the time if the chunk that is pushed now gets a stamp, else None."""
+        if self._stamps is None:
+            self._stamps = LaneStamps(self._logic, self._run, self.source, self._consumer)
+        return self._stamps.due()
 
     def mark_idle(self, key: TopicPartition, silent_ms: float) -> None:
         """Emit the mark that says that a partition has no record now, though downstream asks for some."""

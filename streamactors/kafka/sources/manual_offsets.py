@@ -15,7 +15,7 @@ OnRevoke = Callable[[set[TopicPartition]], object]
 
 
 def checked_offsets(found: Any) -> dict[TopicPartition, int]:
-    """Return the offsets that a look-up has found. Raises ConsumerFailed naming what is no offset."""
+    """Return the offsets that a look-up has found. Raises ConsumerFailed naming what is not an offset."""
     if not isinstance(found, Mapping):
         raise ConsumerFailed(
             f"get_offsets_on_assign must return {{(topic, partition): offset}}, or a future of it, got {type(found).__name__}"

@@ -2,7 +2,7 @@
 
     assigned ──(offsets looked up)──► its sub-source waits to be emitted ──► emitted, runs ──► ended
                                                  ▲    revoked, and not assigned again within wait_close_partition_ms: completed
-                                                 └─── cancelled by downstream: handed out anew, from the first record not taken
+                                                 └─── cancelled by downstream: handed out again, from the first record not taken
 
 Owner: the stage's island. One consumer actor serves all partitions, each through a feed of its own."""
 
@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamactors.dsl.source import Source
+from streamactors.engine.awaiting import can_be_awaited, when_done
 from streamactors.engine.blueprint.modules import StageModule
-from streamactors.engine.island.awaiting import can_be_awaited, when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.run import Run
 from streamactors.engine.user_code import blame
@@ -32,7 +32,7 @@ _log = logging.getLogger("streamactors.kafka")
 
 AHEAD_OF_ALL = 8_192
 LEAST_AHEAD = 32
-"""Records that lie ready for all sub-sources together, and at least for each; fewer where they would be more than max_buffered_bytes."""
+"""Records that are buffered for all sub-sources together, and the least for each; fewer where they would be more than max_buffered_bytes."""
 
 
 class PartitionedSourceLogic(ConsumerLogic):
@@ -44,6 +44,7 @@ class PartitionedSourceLogic(ConsumerLogic):
     def __init__(self, plan: ReadPlan) -> None:
         super().__init__(ConsumerLink(plan.commits))
         self._plan = plan
+        self.kafka_settings = plan.settings
         self._fresh: dict[tuple[TopicPartition, int], PartitionFeed] = {}  # made on the consumer's thread
         self._assigned: dict[TopicPartition, PartitionFeed] = {}
         self._subs: dict[TopicPartition, SubSource] = {}  # handed out, or waiting to be

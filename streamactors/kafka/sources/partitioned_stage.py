@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Needs
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.kafka.sources.partitioned_logic import PartitionedSourceLogic
 from streamactors.kafka.sources.read_plan import ReadPlan
 
@@ -20,14 +21,17 @@ class PartitionedSourceStage(GraphStage):
     """
 
     shape = SOURCE
-    emits_marks = True
-    hands_out = True
 
     def __init__(self, name: str, plan: ReadPlan) -> None:
         self.name = name
         self.plan = plan
-        self.reads_marks = plan.commits_done
-        self.needs = Needs("Consumer.partitioned_source, which commits what is done,") if self.reads_marks else None
+        self.traits = StageTraits(
+            emits_marks=True,
+            sampled=True,
+            inner_sources="emits",
+            reads_marks=plan.commits_done,
+            needs=Needs("Consumer.partitioned_source, which commits what is done,") if plan.commits_done else None,
+        )
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = PartitionedSourceLogic(self.plan)

@@ -1,4 +1,4 @@
-"""ReadPlan: what a Kafka source reads, until when, who commits, and what the packages above this one do for it.
+"""ReadPlan: what a Kafka source reads, until when, who commits, and which services the packages above provide.
 
 The facades make it and give it to the source stage, so that sources import nothing of windows, transactions, committing and changelogs."""
 
@@ -9,45 +9,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streamactors.engine.island.run import Run
-from streamactors.engine.marks.marks import Key, Position
+from streamactors.engine.marks.marks import Key
 from streamactors.kafka.committable import Convert
 from streamactors.kafka.reading.delays import DelayedTopics
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.manual_offsets import OffsetsOnAssign, OnRevoke
-from streamactors.kafka.subscriptions import Subscription, TopicPartition
+from streamactors.kafka.subscriptions import Subscription
 
 if TYPE_CHECKING:
+    from streamactors.kafka.sources.source_logic import ConsumerSourceLogic
     from streamactors.windows.stage.queryable_store import QueryableStore
-
-
-class OrderedSource(Protocol):
-    """A source whose records a stage downstream of it reads in an order of its own. Any thread."""
-
-    def give_back(self, partition: TopicPartition, place: Position) -> None:
-        """Count the records from this position on as not delivered: they were dropped, and are read again."""
-
-    def hold_back(self, partitions: frozenset[TopicPartition]) -> None:
-        """Pause delivery from these partitions and resume all others."""
-
-    def keep_until_run_ends(self) -> None:
-        """Keep the consumer until the run has ended, if the source stands in the graph of the run itself."""
 
 
 class SourceServices(Protocol):
     """What committing, transactions, changelogs and repartitioning do for a source."""
 
     transaction_owner: str
-    """How the transaction of a run is called as an owner of positions."""
+    """The name of a run's transaction as an owner of positions."""
 
     def listen(self, run: Run, source: Any, consumer: ConsumerLink, *, in_transactions: bool = True) -> bool:
-        """Tell the consumer's tracker what `run` has done of the records of `source`, as `consumer.commits` says.
+        """Report to the consumer's tracker which records of `source` the run has processed, as `consumer.commits` says.
 
         Returns True if the transaction of the run commits the positions; with `in_transactions` False it never does."""
 
     def offer_changelogs(
-        self, run: Run, source: Any, reader: OrderedSource, plan: ReadPlan
+        self, run: Run, source: Any, reader: ConsumerSourceLogic, plan: ReadPlan
     ) -> Callable[[Sequence[Key]], None]:
         """Offer changelogs to the windows downstream of a source; return what to call with partitions that are about to be revoked."""
 
@@ -55,7 +43,7 @@ class SourceServices(Protocol):
         """Return a store of a run by its name, or by that of its step, for reading from outside. Raises UnknownStore."""
 
     def repartitioned(self, input_: Any, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
-        """Return the flow that brings the rows of the source stage `input_` under new keys, through a topic."""
+        """Return the flow that re-keys the rows of the source stage `input_`, through a topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

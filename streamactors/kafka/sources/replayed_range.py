@@ -34,7 +34,7 @@ class ReplayedRange:
         return key not in self._behind
 
     def clipped(self, key: TopicPartition, position: int) -> int:
-        """Return `position`, but not beyond the partition's end in this range."""
+        """Return `position`, or the partition's end in this range if that is lower."""
         return min(position, self._until.get(key, position))
 
     def take(self, delivery: Delivery) -> list[Delivery]:

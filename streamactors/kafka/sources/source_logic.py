@@ -32,6 +32,7 @@ class ConsumerSourceLogic(ConsumerLogic):
     def __init__(self, plan: ReadPlan, loop: FusedLoop | None, max_chunk: int | None) -> None:
         super().__init__(ConsumerLink(plan.commits) if plan.link is None else plan.link())
         self._plan = plan
+        self.kafka_settings = plan.settings
         self._feed = Feed(lambda delivery: self.post(self.on_records, delivery))
         self._lane = Lane(self, self.consumer, self._feed, plan.convert, loop, max_chunk, plan.whole)
         limit = plan.settings.max_in_flight if plan.commits is Commits.OFFSETS else None
@@ -142,7 +143,7 @@ class ConsumerSourceLogic(ConsumerLogic):
             self._revoking([(self._lane.source, key) for key in keys])
 
     def on_revoked(self, keys: list[tuple[TopicPartition, int]]) -> None:
-        """Partitions were revoked; what has not been pushed of them is dropped."""
+        """Partitions were revoked; their records that have not been pushed are dropped."""
         self._ends = None  # the consumer says the end again when it has partitions
         self._feed.drop(dict(keys))
         for key, epoch in keys:
@@ -171,7 +172,7 @@ class ConsumerSourceLogic(ConsumerLogic):
         self._lane.push()
 
     def _admit(self, key: TopicPartition, deliveries: list[Delivery]) -> None:
-        """Let deliveries continue; what a partition has beyond its end must not pile up while it waits for others."""
+        """Let deliveries continue; records beyond a partition's end must not pile up while it waits for others."""
         replayed = self._replayed
         assert replayed is not None
         for delivery in deliveries:

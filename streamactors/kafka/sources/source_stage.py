@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Needs
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.lane import LaneStage
@@ -27,16 +28,15 @@ class ConsumerSourceStage(LaneStage):
     def __init__(self, name: str, plan: ReadPlan) -> None:
         self.name = name
         self.plan = plan
-        self.endless = not plan.until_end
-        self.reads_marks = plan.commits_done
-        self.needs = Needs("Consumer.source, which commits what is done,") if self.reads_marks else None
         self.keeps_changelog = plan.keeps_changelog
-        if plan.commits is Commits.OFFSETS:
-            self.owns_positions = "the offsets in hand"
-        elif plan.commits is Commits.BEFORE:
-            self.owns_positions = "the commit before delivery (at most once)"
-        elif plan.commits is Commits.TRANSACTION:
-            self.owns_positions = plan.services.transaction_owner
+        self.traits = StageTraits(
+            emits_marks=True,
+            sampled=True,
+            endless=not plan.until_end,
+            reads_marks=plan.commits_done,
+            needs=Needs("Consumer.source, which commits what is done,") if plan.commits_done else None,
+            owns_positions=_owner(plan),
+        )
 
     @property
     def until_end(self) -> bool:
@@ -63,10 +63,22 @@ class ConsumerSourceStage(LaneStage):
         return ConsumerSourceStage(name, plan)
 
     def repartitioned(self, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
-        """Return the flow that brings the rows of this source under new keys, through a topic; `key_by` puts it before `node`."""
+        """Return the flow that re-keys the rows of this source, through a topic; `key_by` puts it before `node`."""
         return self.plan.services.repartitioned(self, key_of, node, bounded)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = ConsumerSourceLogic(self.plan, self.loop, attributes.max_chunk)
         logic.control.graph = attributes.graph or attributes.name or self.name
         return logic, logic.control
+
+
+def _owner(plan: ReadPlan) -> str:
+    """Return the name of the owner of the positions; empty where a sink may own them."""
+    match plan.commits:
+        case Commits.OFFSETS:
+            return "the offsets in hand"
+        case Commits.BEFORE:
+            return "the commit before delivery (at most once)"
+        case Commits.TRANSACTION:
+            return plan.services.transaction_owner
+    return ""

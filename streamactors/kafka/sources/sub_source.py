@@ -1,15 +1,15 @@
 """The source of one partition, which a partitioned source hands out: its handle, its stage and the stage's logic.
 
-Inside the run of the partitioned source (flat_map_merge) its marks bear that source's name. In a run of its own they bear their own name,
-and what is done there counts just the same."""
+Inside the run of the partitioned source (flat_map_merge) its marks carry that source's id. In a separate run they carry their own id,
+and records that are done there count in the same way."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.loop import FusedLoop
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
@@ -17,40 +17,28 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks.marks import Assigned, Needs, Revoked
 from streamactors.engine.stage import NOT_USED
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 from streamactors.kafka.reading.feed import PartitionFeed
-from streamactors.kafka.sources.consumer_link import ConsumerLink
 from streamactors.kafka.sources.lane import AHEAD, Lane, LaneStage
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.subscriptions import TopicPartition
 
-
-class Parent(Protocol):
-    """The partitioned source, as its sub-sources see it. Any thread."""
-
-    run: Run
-    source: Any
-    """The name of the partitioned source in marks, None where no stage reads any."""
-    consumer: ConsumerLink
-
-    def share(self, record_bytes: int | None) -> int:
-        """Return how many records of this size (None: not known yet) one sub-source may have asked for while it has demand."""
-
-    def sub_source_ended(self, sub: SubSource) -> None:
-        """A sub-source has stopped."""
+if TYPE_CHECKING:
+    from streamactors.kafka.sources.partitioned_logic import PartitionedSourceLogic
 
 
 class SubSource:
     """The handle of a sub-source, held by the partitioned source and by the stage. The sub-source can be run once. Any thread."""
 
-    def __init__(self, parent: Parent, feed: PartitionFeed, plan: ReadPlan) -> None:
+    def __init__(self, parent: PartitionedSourceLogic, feed: PartitionFeed, plan: ReadPlan) -> None:
         self.parent = parent
         self.feed = feed
         self.plan = plan
         self.finished = False
-        """It has come to its own end: a bounded read, a revoked partition, a stopped source."""
+        """It has reached its own end: a bounded read, a revoked partition, a stopped source."""
         self.failure: BaseException | None = None
-        """What a step inside it, or its downstream, failed with."""
+        """The error with which a step inside it, or its downstream, failed."""
         self._lock = threading.Lock()
         self._logic: _SubSourceLogic | None = None
         self._closed: tuple[BaseException | None] | None = None
@@ -73,7 +61,7 @@ class SubSource:
             return self._closed
 
     def switch(self, feed: PartitionFeed) -> None:
-        """Go on with a new assignment: the partition was revoked and assigned again at once."""
+        """Continue with a new assignment: the partition was revoked and assigned again at once."""
         with self._lock:
             self.feed = feed
             logic = self._logic
@@ -105,10 +93,15 @@ class SubSourceStage(LaneStage):
     def __init__(self, sub: SubSource) -> None:
         self.sub = sub
         self.name = str(sub.key)
-        self.reads_marks = sub.plan.commits_done
-        self.needs = Needs("Consumer.partitioned_source, which commits what is done,") if self.reads_marks else None
+        self.traits = StageTraits(
+            emits_marks=True,
+            sampled=True,
+            emitted_by=self._emitted_by,
+            reads_marks=sub.plan.commits_done,
+            needs=Needs("Consumer.partitioned_source, which commits what is done,") if sub.plan.commits_done else None,
+        )
 
-    def known_as(self, run: Run) -> tuple[Any, Any] | None:
+    def _emitted_by(self, run: Run) -> tuple[Any, Any] | None:
         parent = self.sub.parent
         return (parent.source, self.sub.key) if run is parent.run and parent.source is not None else None
 
@@ -131,6 +124,9 @@ class _SubSourceLogic(SourceLogic):
         self._look_posted = False
         self._in_transaction = False
 
+    def common_name(self) -> str:
+        return f"{self._sub.parent.name}: partitions"
+
     def on_start(self) -> None:
         if not self._lane.begin():
             return
@@ -139,7 +135,7 @@ class _SubSourceLogic(SourceLogic):
         if closed is not None:
             self.close(closed[0])
             return
-        known = self._stage.known_as(run)
+        known = self._stage.traits.emitter_in(run)
         if known is not None:
             self._lane.source = known[0]  # the partitioned source listens
         else:

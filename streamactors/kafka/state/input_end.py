@@ -1,4 +1,4 @@
-"""Whether a stream reached the end of its input, or was stopped before; the marks that pass tell it.
+"""Whether a stream reached the end of its input or was stopped before, known from the marks that pass.
 
 Owner: the stage. The answer holds when the stream has completed."""
 
@@ -7,17 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT, Assigned, EndOfInput, Key, Mark, Revoked
 from streamactors.engine.stage import Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.stages.bases.passing import PassingLogic
 from streamactors.windows.state.changelogs import Provider, changelogs_of
 
 
 class InputEnd:
-    """`reached`: every assigned partition has come to its end."""
+    """`reached`: every assigned partition has reached its end."""
 
     def __init__(self) -> None:
         self._open: set[Key] = set()
@@ -45,7 +46,7 @@ class WatchEnd(Stage[Any, Any]):
 
     name = "watch_end"
     handling = EXACT
-    reads_marks = True
+    traits = StageTraits(reads_marks=True)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = _WatchEndLogic()

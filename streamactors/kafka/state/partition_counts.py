@@ -48,12 +48,12 @@ def _refusal(topology: Topology, counts: Mapping[str, int]) -> str:
         if len(set(own.values())) > 1:
             return (
                 f"{name}: {_named(own)}: equal keys would lie in different tasks; give the topics the same number of "
-                "partitions, or bring one of them under new keys with select_key, which repartitions it"
+                "partitions, or give one of them new keys with select_key, which repartitions it"
             )
     return (
         f"{_named(counts)}, and their rows are processed by the same tasks, one for each partition number, which keep a state: equal keys would lie "
         "in different tasks; give the topics the same number of partitions, or send all rows through one topic before the state: "
-        ".repartition() behind the merge"
+        ".repartition() after the merge"
     )
 
 

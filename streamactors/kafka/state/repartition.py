@@ -53,7 +53,11 @@ def repartitioned(
     `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
     rows. Otherwise, and when the stream is stopped before its end, reading stops at once and continues there after a restart."""
     settings = input_.plan.settings
-    topic = topic_of(f"key_by {node!r}", settings.group_id or "", node, "repartition")
+    if not settings.group_id:
+        raise BuildError(
+            "key_by needs a group_id, after which its topic is named; give ConsumerSettings(…, group_id='…')"
+        )
+    topic = topic_of(f"key_by {node!r}", settings.group_id, node, "repartition")
     reading = replace(
         settings,
         group_id=topic,
@@ -119,7 +123,7 @@ class RepartitionRun:
         def on_written() -> None:
             if not (self.bounded and input_end.reached):
                 control.stop()
-            elif self.input_.reads_marks:
+            elif self.input_.traits.reads_marks:
                 upkeep.when_written(ends, control.stop_at_end)
             else:
                 control.stop_at_end()  # this run commits no positions of the input

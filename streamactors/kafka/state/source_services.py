@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key
 from streamactors.kafka.committing.commit_routes import routes_of
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.sources.consumer_link import ConsumerLink
-from streamactors.kafka.sources.read_plan import OrderedSource, ReadPlan, SourceServices
+from streamactors.kafka.sources.read_plan import ReadPlan, SourceServices
 from streamactors.kafka.state.changelogs.changelog_provider import ChangelogProvider
 from streamactors.kafka.state.queries.query_server import serve
 from streamactors.kafka.state.repartition import repartitioned
@@ -19,6 +19,9 @@ from streamactors.windows.stage.queryable_store import QueryableStore
 from streamactors.windows.stage.store_reads import stores_of
 from streamactors.windows.state.changelogs import changelogs_of
 
+if TYPE_CHECKING:
+    from streamactors.kafka.sources.source_logic import ConsumerSourceLogic
+
 
 class _Services:
     transaction_owner = THE_TRANSACTION
@@ -26,7 +29,7 @@ class _Services:
 
     def listen(self, run: Run, source: Any, consumer: ConsumerLink, *, in_transactions: bool = True) -> bool:
         tracker = consumer.tracker
-        if tracker is None or source is None:
+        if tracker is None or source is None or run.only_traced:
             return False
         if consumer.commits is Commits.OFFSETS:
             routes_of(run).source(source, tracker, tracker.done_everywhere, consumer.commit)
@@ -41,7 +44,7 @@ class _Services:
         return in_transaction
 
     def offer_changelogs(
-        self, run: Run, source: Any, reader: OrderedSource, plan: ReadPlan
+        self, run: Run, source: Any, reader: ConsumerSourceLogic, plan: ReadPlan
     ) -> Callable[[Sequence[Key]], None]:
         changelogs = ChangelogProvider(
             plan.settings,

@@ -115,7 +115,7 @@ class TopicKeys:
                 self._look_above(sink)
 
     def _look_above(self, sink: SinkNode) -> None:
-        """Note which topics give a sink the keys that they have, and whether straight or by way of a state, which holds keys as values."""
+        """Note which topics give a sink the keys that they have, and whether directly or through a state, which holds keys as values."""
         nodes = list(above(sink))
         self._above[sink] = [each.topic for each in nodes if isinstance(each, SourceNode)]
         for topic in self._users.keys() & self._above[sink]:

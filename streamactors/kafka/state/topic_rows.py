@@ -21,7 +21,7 @@ _FINAL, _EARLY = b"final", b"early"
 
 
 class NoRow(StreamError):
-    """An element to write, or a record read, is no row."""
+    """An element to write, or a record that was read, is not a row."""
 
 
 class TopicRows:
@@ -91,6 +91,6 @@ class TopicRows:
         if windowed is None:
             return Record(key, value, timestamp, context)
         if not (isinstance(value, (tuple, list)) and len(value) == 3):
-            raise NoRow(f"{self._where} {self._topic}: {context} is no windowed row; another program has written it")
+            raise NoRow(f"{self._where} {self._topic}: {context} is not a windowed row; another program wrote it")
         start, end, inner = value
         return WindowedRecord(key, start, end, inner, timestamp, context, windowed == _FINAL)

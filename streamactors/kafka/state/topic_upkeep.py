@@ -69,7 +69,8 @@ class TopicUpkeep:
                     self._purge()
                 self._look_for_end()
             except Exception as error:  # noqa: BLE001  # the broker may be away: retry later
-                _log.warning("%s: upkeep of the topic failed and is retried: %s", self._topic, error)
+                if not self._over:
+                    _log.warning("%s: upkeep of the topic failed and is retried: %s", self._topic, error)
             pause_s = END_CHECK_MS / 1_000 if self._awaited else next_purge - time.monotonic()
             if not self._over:
                 self._wake.wait(max(0.0, pause_s))

@@ -15,10 +15,11 @@ from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
+from streamactors.durations import Duration, whole_ms
 from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, keep_right
 from streamactors.errors import AbruptTermination, BuildError
 from streamactors.kafka.client.admin import Admin
-from streamactors.kafka.client.newest_keys import newest_keys
+from streamactors.kafka.client.offsets.newest_keys import newest_keys
 from streamactors.kafka.control import Control
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.state.changelogs.changelog import producer_beside
@@ -33,7 +34,6 @@ from streamactors.kafka.state.topology_rows import TopologyRows, reader_of
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.kafka.transactions.transactional_stage import TransactionalStage
 from streamactors.stages.sinks.values import Ignore
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.intake import Intake
 from streamactors.windows.definitions.names import checked_group
 from streamactors.windows.definitions.windowing import Semantics
@@ -67,7 +67,7 @@ class KafkaTopics(TopologyTopics):
         super().__init__(semantics)
         self.topology.prefix = f"{settings.group_id}-"
         self._settings = settings
-        idle_ms = None if max_task_idle is None else to_ms(max_task_idle, "Consumer.topics: max_task_idle")
+        idle_ms = None if max_task_idle is None else whole_ms(max_task_idle, "Consumer.topics: max_task_idle")
         self._intake = Intake(changelog, idle_ms)
         if producer is not None and not isinstance(producer, ProducerSettings):
             raise BuildError(f"Consumer.topics: producer is {producer!r}; give ProducerSettings, or none")
@@ -79,12 +79,12 @@ class KafkaTopics(TopologyTopics):
     def source(
         self, result: TopologyStream | TopologyTable, *, idle_after: Duration | None = None
     ) -> Source[Any, Control]:
-        """The rows of a stream or table of this topology, as a Source: Record, behind windows WindowedRecord.
+        """The rows of a stream or table of this topology, as a Source of Records, or of WindowedRecords after windows.
 
         The topology runs whole, with everything that `to` writes. Its positions are committed when the sinks of the run have
         done the rows. `idle_after`: as in windowed_by."""
         if not isinstance(result, TopologyStream | TopologyTable) or result.topology is not self.topology:
-            raise BuildError(f"topics.source: {result!r} is no stream or table of this topology")
+            raise BuildError(f"topics.source: {result!r} is not a stream or table of this topology")
         if self._emitted is None:
             self._emitted = result
             result.to(RESULT)
@@ -143,7 +143,7 @@ class KafkaTopics(TopologyTopics):
             in_memory=False,
             intake=self._intake,
             globals=tables,
-            idle_after_ms=None if idle_after is None else to_ms(idle_after, "idle_after", minimum=1),
+            idle_after_ms=None if idle_after is None else whole_ms(idle_after, "idle_after", minimum=1),
         )
         source = self._source_of(settings, names, self._bounded and not internal)
         stage = WindowStage(factory)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from streamactors.kafka.client.admin import LATEST, Admin
-from streamactors.kafka.client.unread import any_record
+from streamactors.kafka.client.offsets.unread import any_record
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.state.repartition import ends_of
 from streamactors.kafka.subscriptions import TopicPartition
@@ -25,7 +25,7 @@ CHECK_S: Final = 0.1
 
 
 class TopologyEnd:
-    """Calls `then` once, when the group has processed `outer` to their ends of now, and everything that followed in `inner`."""
+    """Calls `then` once, when the group has processed `outer` to their current ends, and everything that followed in `inner`."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class TopologyEnd:
         return self._done(before) and self._ends_of_inner() == before
 
     def _ends_of_inner(self) -> dict[TopicPartition, int]:
-        """Open transactions count: what was committed just now may still lack its marker."""
+        """Open transactions count: a transaction that was committed just now may still lack its marker."""
         return self._admin.offsets(dict.fromkeys(self._inner, LATEST))
 
     def _done(self, ends: Mapping[TopicPartition, int]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.serdes.serdes import reading_serde
+from streamactors.kafka.serdes.topic_types import TopicTypes
 from streamactors.kafka.state.topic_keys import DEFAULT_KEY, ReadContext, TopicKeys
 from streamactors.kafka.state.topic_rows import TopicRows
 from streamactors.windows.joins.foreign_key import ForeignAnswer
@@ -26,6 +27,7 @@ class TopologyRows:
     """The rows of all topics of a topology."""
 
     def __init__(self, topology: Topology) -> None:
+        self._topology = topology
         self._read: dict[str, Callable[[ConsumerRecord], Record]] = {}
         self._write: dict[str, Callable[[Any], ProducerRecord]] = {}
         self.keys = TopicKeys(topology)
@@ -41,6 +43,21 @@ class TopologyRows:
                 value = DEFAULT_VALUE if node.value is None else node.value
                 if node.topic not in self._write:
                     self._write[node.topic] = TopicRows("to", node.topic, self.keys.of_sink(node), value).write
+
+    @property
+    def topic_types(self) -> list[TopicTypes]:
+        """The topics that the topology reads and writes, without its own."""
+        topology = self._topology
+        read = [
+            TopicTypes("receive", topic, source.key or DEFAULT_KEY, source.value or DEFAULT_VALUE)
+            for topic, source in topology.sources.items()
+            if not source.internal
+        ]
+        sinks = [node for node in topology.nodes if isinstance(node, SinkNode) and node.topic.isprintable()]
+        return [
+            *read,
+            *(TopicTypes("send", each.topic, each.key or DEFAULT_KEY, each.value or DEFAULT_VALUE) for each in sinks),
+        ]
 
     def read(self, record: ConsumerRecord) -> Record:
         """Return the row of a record."""

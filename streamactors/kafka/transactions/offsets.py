@@ -19,7 +19,7 @@ from streamactors.kafka.subscriptions import TopicPartition
 
 
 class TakenAway(ProducerFailed):
-    """Partitions were taken away while results of them were in the open transaction."""
+    """Partitions were revoked while their results were in the open transaction."""
 
 
 Debt: TypeAlias = tuple[OffsetTracker, TopicPartition, int]
@@ -65,7 +65,7 @@ class TransactionOffsets:
 
     def send(self, producer: StreamProducer, timeout_s: float) -> None:
         """Add the offsets of the cut to the transaction. Raises ProducerFailed for a partition that was taken away, StaleMembership after a rebalance."""
-        for source, (tracker, group, _) in list(self._sources.items()):  # a source may begin meanwhile
+        for source, (tracker, group, _) in self._sources.copy().items():  # a source may begin meanwhile
             if not self._positions(source) and not (tracker.owed() or tracker.lost_owed() or self._lost):
                 continue  # its consumer may not be there yet
             # In this order: a partition is taken away -> this consumer joins again, and its membership is new -> the membership, read
@@ -75,15 +75,22 @@ class TransactionOffsets:
             if offsets:
                 producer.send_offsets(offsets, membership, timeout_s)
 
+    def settled(self, began_ns: int) -> None:
+        """The transaction with these offsets is committed: sampled records among theirs get their span."""
+        for source, (tracker, _, _) in self._sources.copy().items():
+            if tracker.settles is not None:
+                offsets = {key: place[1] for key, place in self._positions(source).items()}
+                tracker.settles.answered(offsets, began_ns, None)
+
     @property
     def all_taken_away(self) -> bool:
         """True if all that the transaction has stems from rows of assignments that are over."""
-        if self._lost or not all(part.standing.carried <= self._sources.keys() for part in self._cut.parts):
+        if self._lost or not all(part.part_state.carried <= self._sources.keys() for part in self._cut.parts):
             return False
-        if any(part.standing.overtaken for part in self._cut.parts):
+        if any(part.part_state.overtaken for part in self._cut.parts):
             return False
         moved = []
-        for source, (tracker, _, _) in list(self._sources.items()):
+        for source, (tracker, _, _) in self._sources.copy().items():
             if tracker.owed() or tracker.lost_owed():
                 return False
             moved += [tracker.is_ours(key, place[0]) for key, place in self._positions(source).items()]
@@ -111,10 +118,10 @@ class TransactionOffsets:
         lost = {str(key) for key, place in moved.items() if not tracker.is_ours(key, place[0])}
         lost.update(map(str, self._lost | tracker.lost_owed()))
         for part in self._cut.parts:
-            lost.update(str(key) for of, key in part.standing.overtaken if of == source)
+            lost.update(str(key) for of, key in part.part_state.overtaken if of == source)
         if lost:
             raise TakenAway(
-                f"{', '.join(sorted(lost))} was taken away while results of it were in an open transaction, which is "
+                f"{', '.join(sorted(lost))} was revoked while its results were in an open transaction, which is "
                 "aborted: the next owner computes them again"
             )
         for key, epoch in tracker.owed().items():

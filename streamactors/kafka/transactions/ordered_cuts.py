@@ -26,7 +26,7 @@ def refuse_other_orders(sinks: Collection[CutPart], behind: Mapping[StateKeeper,
         if not keeper.orders_topics:
             continue
         name, wait = keeper.stage.name, keeper.max_task_idle_ms
-        if any(sink not in all_behind and sink.standing.carried & keeper.carried for sink in sinks):
+        if any(sink not in all_behind and sink.part_state.carried & keeper.carried for sink in sinks):
             raise BuildError(
                 f"{name} take the rows of several topics in order of time, and a transactional sink of the same source "
                 "takes them as they come: they cannot be committed at one position. Put the sink downstream of the windows, "

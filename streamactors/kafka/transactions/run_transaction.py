@@ -1,6 +1,6 @@
 """The transaction of a run: one producer, shared by all transactional sinks of the run, and the cuts at which it commits.
 
-What a cut is, and its moves, stand in `engine/marks/cut_state.py`. The parts are the transactional sinks, and the windowed stages that keep a
+`engine/marks/cut_state.py` defines a cut and its moves. The parts are the transactional sinks, and the windowed stages that keep a
 changelog. Here the moves become calls: parts are asked to stop, the other sinks of the run are waited for, the cut's positions are added to the
 transaction, the transaction commits.
 
@@ -9,7 +9,8 @@ again in a new transaction (`writes.py`), and that one commits under the new mem
 meanwhile, their next owners compute its results again, and it is dropped. A run that keeps state is aborted instead, and begins again in its
 process (`restarts.py`).
 
-Owner: the producer's thread. Sinks post to it, and it posts to them."""
+Owner: the producer's thread. Sinks post to it, and it posts to them. Over 400 lines: the moves of a cut are one sequence on one thread; positions,
+writes, restarts and counts have files of their own."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from streamactors.engine.island.boundary import logics_behind
+from streamactors.engine.boundary import logics_behind
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart, CutPhase, CutState, Effect, Release, Settle, Stop
 from streamactors.engine.marks.marks import PositionMark
 from streamactors.errors import BuildError
 from streamactors.kafka.client.diagnosis.delivery_errors import LostId, StaleMembership
 from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.client.traced_producer import producer_of
 from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
@@ -36,6 +38,7 @@ from streamactors.kafka.transactions.offsets import TakenAway, TransactionOffset
 from streamactors.kafka.transactions.ordered_cuts import refuse_other_orders, refuse_to_lose
 from streamactors.kafka.transactions.other_sinks import OtherSinks
 from streamactors.kafka.transactions.restarts import look_for_a_restart
+from streamactors.kafka.transactions.tally import CutTally
 from streamactors.kafka.transactions.writes import TransactionWrites
 from streamactors.windows.state.changelogs import StateKeeper, changelogs_of
 
@@ -58,6 +61,7 @@ class RunTransaction:
         self.producer: StreamProducer | None = None
         self.writes = TransactionWrites(self._on_lost, self._not_delivered)
         self._cut = CutState()
+        self._tally = CutTally()
         self._keepers: list[StateKeeper] = []  # the parts that are no sinks
         self._behind_keepers: set[object] = set()  # stages whose stream ends only when the last cut is committed
         self.offsets = TransactionOffsets(self._cut)
@@ -65,6 +69,9 @@ class RunTransaction:
         self._timer: Any = None
         self._others = OtherSinks(run.progress)
         self._lock = threading.Lock()
+        self._left_early: list[
+            tuple[CutPart, BaseException | None, bool]
+        ] = []  # before another part began the transaction
         self._when_committed: list[Callable[[], None]] = []
         self._when_over: list[Callable[[], None]] = []
 
@@ -82,7 +89,7 @@ class RunTransaction:
         tells_places: bool = False,
         fallback: bool = False,
     ) -> None:
-        """A sink takes part. `fallback`: its settings hold only if no other sink brings some, under an id that no other run has.
+        """A sink takes part. `fallback`: its settings count only if no other sink has any, under an id that no other run has.
         `tells_places`: the sink emits where its records are before they are committed.
 
         Raises BuildError if another sink has another transactional id."""
@@ -114,7 +121,7 @@ class RunTransaction:
 
     def commits_any(self, sources: frozenset[Any]) -> bool:
         """True if one of these sources reaches a transactional sink, which then commits its positions. Known when the run is built."""
-        return any(sources & part.standing.carried for part in self._cut.parts)
+        return any(sources & part.part_state.carried for part in self._cut.parts)
 
     def start(self, started: Callable[[BaseException | None], None]) -> StreamProducer:
         """Connect, fence the former owner of the transactional id, begin. Each sink calls it. Returns the producer. Raises BuildError."""
@@ -128,11 +135,14 @@ class RunTransaction:
                 if member is not None:
                     own_id = f"{self._settings.transactional_id}-{member}"
                     self._settings = self._settings.with_transactional_id(own_id)
-                self.producer = StreamProducer(self._settings, errors_only=self.writes.repeatable)
+                self._tally.id = self._settings.transactional_id or ""
+                self.producer = producer_of(self._settings, errors_only=self.writes.repeatable)
         producer = self.producer
         producer.start()
         if first:
             producer.call(self._begin)
+            for early in self._left_early:
+                producer.call(self._on_left, *early)
         ready = producer.call(lambda: None)
         ready.add_done_callback(lambda _: started(producer.start().exception()))
         return producer
@@ -149,15 +159,15 @@ class RunTransaction:
         sinks = self._cut.parts
         refuse_other_orders(sinks, behind)
         for sink in sinks:
-            sink.standing.follows = sink in all_behind
+            sink.part_state.follows = sink in all_behind
         for keeper in keepers:
-            keeper.standing.follows = keeper.stage in all_behind
+            keeper.part_state.follows = keeper.stage in all_behind
             self._cut.add(keeper)
         self._keepers = keepers
         self._behind_keepers = all_behind
 
     def takes_part(self, part: CutPart) -> bool:
-        """True unless it came when the transaction had begun."""
+        """True unless it joined after the transaction had begun."""
         return part in self._cut.parts
 
     def _begin(self) -> None:
@@ -191,7 +201,7 @@ class RunTransaction:
             self._abort(error)
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
-        """Write records, on the producer's thread; what is not delivered fails the commit."""
+        """Write records, on the producer's thread; a record that is not delivered fails the commit."""
         assert self.producer is not None
         if records:
             self.writes.opened()
@@ -204,7 +214,7 @@ class RunTransaction:
         self._when_committed.append(then)
 
     def when_over(self, then: Callable[[], None]) -> None:
-        """Call `then`, on the producer's thread, when nothing is committed any more; any thread."""
+        """Call `then`, on the producer's thread, when no further commit follows; any thread."""
 
         def note() -> None:
             self._when_over.append(then)
@@ -222,7 +232,7 @@ class RunTransaction:
                 then()
 
     def reached(self, part: CutPart, at: PositionMark, *, ended: bool) -> None:
-        """A part stands at a mark, or its stream has ended; any thread."""
+        """A part has stopped at a mark, or its stream has ended; any thread."""
         self.post(lambda: self.on_reached(part, at, ended=ended))
 
     def on_reached(self, part: CutPart, at: PositionMark, *, ended: bool) -> None:
@@ -236,7 +246,12 @@ class RunTransaction:
             refuse_to_lose([keeper for keeper in self._keepers if keeper in over], met)
         self._carry_out(effects)
 
+    def report(self) -> dict[str, Any]:
+        """Return counts of the transactions, and where the cut and its parts are. Any thread."""
+        return self._tally.report(self._cut.parts)
+
     def _carry_out(self, effects: Iterable[Effect]) -> None:
+        self._tally.at(self._cut.phase)
         for effect in effects:
             match effect:
                 case Stop(part, target):
@@ -268,11 +283,13 @@ class RunTransaction:
 
     def _commit(self) -> None:
         producer, settings = self.producer, self._settings
+        self._tally.at(self._cut.phase)
         if self._cut.phase is not CutPhase.COMMITTING:
             return
         assert producer is not None
         assert settings is not None
         timeout_s = settings.transaction_timeout_ms / 1_000
+        began_ns = time.time_ns()
         try:
             if self._keepers:
                 # The entries of the changelogs are at the broker before the positions are. Positions are added -> the partition moves -> its next
@@ -281,6 +298,7 @@ class RunTransaction:
             self.writes.opened()
             self.offsets.send(producer, timeout_s)
             producer.commit(timeout_s)
+            self.offsets.settled(began_ns)
         except StaleMembership as error:
             now = time.monotonic()
             self._again_until = self._again_until or now + timeout_s
@@ -297,7 +315,8 @@ class RunTransaction:
             self._drop(error)
             return
         self._again_until = None
-        self._on_committed(producer)
+        self._tally.ended()
+        self._on_over(producer)
 
     @property
     def _may_drop(self) -> bool:
@@ -306,15 +325,16 @@ class RunTransaction:
         return not told and self._run.begins_anew and self.offsets.all_taken_away
 
     def _drop(self, error: TakenAway) -> None:
-        """Go on without the results of partitions that were taken away. Another cut follows, since more of their records may be on the way."""
+        """Continue without the results of partitions that were revoked. Another cut follows, since more of their records may be on the way."""
         producer, settings = self.producer, self._settings
         assert producer is not None
         assert settings is not None
         _log.warning("%s: %s", settings.transactional_id, error.args[0].partition(";")[0])
         producer.abort(settings.transaction_timeout_ms / 1_000)
+        self._tally.aborted += 1
         self._again_until = None
         self._cut.ask(urgent=True)
-        self._on_committed(producer)
+        self._on_over(producer)
 
     def _write_again(self, error: StaleMembership) -> None:
         """The group has rebalanced under the transaction: write the same records in a new one."""
@@ -324,10 +344,12 @@ class RunTransaction:
         _log.info("%s; the transaction is aborted and written again", error)
         producer.abort(settings.transaction_timeout_ms / 1_000)
         producer.begin()
+        self._tally.written_again += 1
         self.writes.write_again(producer)
         self.offsets.renew()
 
-    def _on_committed(self, producer: StreamProducer) -> None:
+    def _on_over(self, producer: StreamProducer) -> None:
+        """The transaction is committed, or dropped: the parts continue."""
         effects = self._cut.committed()
         self.writes.begin()
         stored, self._when_committed = self._when_committed, []
@@ -344,14 +366,17 @@ class RunTransaction:
 
     @property
     def is_over(self) -> bool:
-        """True when nothing is committed any more: everything is, or it was aborted. A record that is refused then has no other cause."""
+        """True when no further commit follows: everything is committed, or was aborted. A record that is refused then has no other cause."""
         return self._cut.is_over
 
     def leave(self, part: CutPart, error: BaseException | None, *, finished: bool = False) -> None:
         """A part's stage has stopped; any thread. The transaction is aborted and the other parts fail, unless everything the part has written
-        is committed, or it has `finished`: gave away its last entries, and need not wait for the commit."""
-        if self.producer is not None:
-            self.producer.call(self._on_left, part, error, finished)
+        is committed, or it has `finished`: handed over its last entries, and need not wait for the commit."""
+        with self._lock:
+            if self.producer is None:
+                self._left_early.append((part, error, finished))
+                return
+        self.producer.call(self._on_left, part, error, finished)
 
     def _on_left(self, part: CutPart, error: BaseException | None, finished: bool) -> None:
         if self._cut.left(part, finished=finished):
@@ -379,6 +404,8 @@ class RunTransaction:
         if self._cut.is_over:
             return
         failed = self._cut.abort()
+        self._tally.aborted += 1
+        self._tally.at(self._cut.phase)
         assert self.producer is not None
         if isinstance(error, ProducerFailed):
             self._look_for_the_cause(self.producer)

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.boundary import logics_behind
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.boundary import logics_behind
+from streamactors.engine.hops.held import HeldStamps
+from streamactors.engine.hops.stamp import Stamp
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Mark, Needs, PositionMark
-from streamactors.engine.marks.part_state import PartStand, PartState
+from streamactors.engine.marks.part_state import PartPhase, PartState
 from streamactors.engine.stage import NOT_USED
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.kafka.client.diagnosis.delivery_errors import is_purged
 from streamactors.kafka.on_fenced import restarts_of
 from streamactors.kafka.producer_record import Message, MultiMessage, PassThroughMessage, ProducerRecord
@@ -34,19 +37,20 @@ class TransactionalStage(ProducerStage):
     Backpressures when: `parallelism` elements wait, the queue is full, or a commit is on its way.
     Completes when: upstream completes and the last commit is done.   Cancels when: downstream cancels; the transaction is aborted.
     Fails when: a record cannot be delivered, the commit fails, another producer took over the transactional id; the transaction is
-    aborted.   Marks: behind the commit; exact.
+    aborted.   Marks: after the commit; exact.
     """
-
-    reads_marks = True
-    owns_positions = THE_TRANSACTION
 
     def __init__(
         self, name: str, settings: ProducerSettings, *, envelopes: bool, results: bool, fallback: bool = False
     ) -> None:
         super().__init__(name, settings, None, envelopes=envelopes, results=results)
         self.fallback = fallback
-        self.needs = Needs(f"{name}, which commits exact cuts,", exact=True)
-        self.restarts = (restarts_of(settings.on_fenced),)
+        self.traits = StageTraits(
+            reads_marks=True,
+            owns_positions=THE_TRANSACTION,
+            needs=Needs(f"{name}, which commits exact cuts,", exact=True),
+            restarts=(restarts_of(settings.on_fenced),),
+        )
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         return (TransactionalLogic if self.results else TransactionalSinkLogic)(self), NOT_USED
@@ -56,16 +60,17 @@ class TransactionalLogic(ProducerLogic):
     """See the stage."""
 
     _transaction: RunTransaction
-    standing: PartState
+    part_state: PartState
 
     def __init__(self, stage: TransactionalStage) -> None:
         super().__init__(stage)
         self._fallback = stage.fallback
         self._behind: set[object] = set()
+        self._stamps = HeldStamps(self, "transaction")
 
     def bind(self) -> None:
         super().bind()
-        self.standing = PartState(self.in_.carries)
+        self.part_state = PartState(self.in_.carries)
         self._transaction = transaction_of(self.interpreter.island.run)
         self._transaction.join(self, self._stage.settings, tells_places=self._stage.results, fallback=self._fallback)
 
@@ -94,49 +99,56 @@ class TransactionalLogic(ProducerLogic):
     # ── cutting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _on_cut(self, target: PositionMark) -> None:
-        self.standing.ask(target)
-        if self.standing.stand is PartStand.ASKED:
+        self.part_state.ask(target)
+        if self.part_state.phase is PartPhase.ASKED:
             self.in_.release()
             self._try_to_stop()
         self._move_on()
 
     def _try_to_stop(self) -> None:
-        if self._ready and self.standing.may_stop:
+        if self._ready and self.part_state.may_stop:
             self.in_.hold()
             if not self._full:
-                self._transaction.reached(self, self.standing.stop(), ended=self.standing.ended)
+                self._transaction.reached(self, self.part_state.stop(), ended=self.part_state.ended)
 
     def _on_committed(self, _: None) -> None:
-        if not self.standing.committed():
+        if not self.part_state.committed():
             return
-        at = self.standing.stopped_at
+        at = self.part_state.stopped_at
         if at:
-            if self._queue:
-                self._queue.append(at)
-            else:
-                self.out.mark(at)
+            self._pass(*self._stamps.passed(at), at)
         self.in_.release()
         self._try_to_stop()
         self._move_on()
 
+    def _pass(self, *marks: Mark) -> None:
+        """Let marks pass, after what waits before them."""
+        for mark in marks:
+            if self._queue:
+                self._queue.append(mark)
+            else:
+                self.out.mark(mark)
+
     # ── in ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_push(self, in_: Connection) -> None:
-        self.standing.took()
+        self.part_state.took()
         self._transaction.writes.opened()
         super().on_push(in_)
         self._try_to_stop()
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if type(mark) is dict:
-            self.standing.mark(mark)
+            self.part_state.mark(mark)
             self._try_to_stop()
+        elif type(mark) is Stamp:
+            self._pass(*self._stamps.hold(mark))
         else:
             super().on_mark(in_, mark)
 
     def on_complete(self, in_: Connection) -> None:
         self._completing = True
-        self.standing.end()
+        self.part_state.end()
         self._try_to_stop()
 
     def _on_started(self, error: BaseException | None) -> None:
@@ -148,7 +160,7 @@ class TransactionalLogic(ProducerLogic):
         self._try_to_stop()
 
     def may_complete(self) -> bool:
-        return self.standing.stand is PartStand.OVER
+        return self.part_state.phase is PartPhase.OVER
 
     def _failed(self, failure: Failure) -> bool:
         # aborted -> the records are purged, and the next chunk is refused: the transaction reports the cause
@@ -179,7 +191,7 @@ class TransactionalSinkLogic(TransactionalLogic):
 
     @property
     def waits_for_reports(self) -> bool:
-        return self._full or self.room <= 0
+        return self._full or self.room * 4 < self.widest  # so little room that no more is asked for
 
     def _send(self, chunk: list[Any]) -> int:
         records = chunk
@@ -207,7 +219,7 @@ class TransactionalSinkLogic(TransactionalLogic):
         taken = self._produce(records, repeat(writes.report), refuse)
         sent = [record for n, record in enumerate(records[:taken]) if n not in refused] if refused else records[:taken]
         if sent:
-            writes.keep(sent)
+            writes.keep(self._producer.as_sent(sent))
         return taken
 
     def _send_rest(self) -> None:

@@ -1,6 +1,6 @@
 """The records that the sinks of a run have written into the open transaction: kept, so that they can be written again.
 
-After a rebalance that the consumer has not heard of, the broker refuses the positions, and the transaction must be aborted. As long as their
+After a rebalance that the consumer does not know of yet, the broker refuses the positions, and the transaction must be aborted. As long as their
 partitions are still assigned here, the records are written again in the same order and committed under the new membership. A reader of
 committed records never sees the aborted ones.
 
@@ -22,7 +22,7 @@ KEPT = 100_000
 
 
 def elapsed_s() -> float:
-    """Return a time that goes on while the machine sleeps, as the broker's does."""
+    """Return a time that advances while the machine sleeps, like the broker's."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -77,12 +77,12 @@ class TransactionWrites:
         """Why this transaction cannot be written again, with the way out; None if it can."""
         if not self.repeatable:
             return (
-                "Transactional.flow has told where its records are, so they cannot be written again elsewhere: put the graph into a "
+                "Transactional.flow has emitted the offsets of its records, so they cannot be written again at other offsets: put the graph into a "
                 "RestartSource, or write by Transactional.sink"
             )
         if self._n > KEPT:
             return (
-                f"its {self._n} records are more than are kept to be written again ({KEPT}); lower commit_interval_ms"
+                f"its {self._n} records exceed the {KEPT} that are kept to be written again; lower commit_interval_ms"
             )
         return None
 

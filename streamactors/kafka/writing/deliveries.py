@@ -33,7 +33,7 @@ class Sent(Protocol):
     """A run of sent elements."""
 
     def take(self, limit: int) -> tuple[list[Any], int, list[Failure]]:
-        """Return at most `limit` results that are due, the number of elements that are done with them, and the failures.
+        """Return at most `limit` results that are due, the number of their elements, and the failures.
 
         No element after a failure is taken together with it."""
 

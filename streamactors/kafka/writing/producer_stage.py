@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.connection import Connection
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks.marks import EXACT, Mark, merge_newer
 from streamactors.engine.stage import NOT_USED, Stage
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.kafka.client.producer import Report, StreamProducer
+from streamactors.kafka.client.traced_producer import producer_of
 from streamactors.kafka.producer_record import MultiMessage, PassThroughMessage, ProducerRecord
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.writing.deliveries import Failure, SentMessages, SentRecords, SentSeveral, Slot, runs_of
@@ -53,6 +54,7 @@ class ProducerLogic(FlowLogic):
 
     def __init__(self, stage: ProducerStage) -> None:
         self._stage = stage
+        self.kafka_settings = stage.settings
         self._queue: deque[Any] = deque()
         self._inside = 0
         self._unsent: list[tuple[ProducerRecord, Slot]] = []  # of one envelope: the queue was full
@@ -65,7 +67,7 @@ class ProducerLogic(FlowLogic):
         self._listener = self._on_reports_elsewhere
 
     def on_start(self) -> None:
-        self._producer = producer = self._stage.producer or StreamProducer(self._stage.settings)
+        self._producer = producer = self._stage.producer or producer_of(self._stage.settings)
         self._tell = self.async_callback(self._on_reports).invoke
         producer.listen(self._listener)
         producer.rest.attach_to(self.interpreter.island.run.system.clock)
@@ -215,7 +217,17 @@ class ProducerLogic(FlowLogic):
         elif self._completing and not self._queue and self.may_complete():
             self.complete_stage()
         elif not self._full and not self._completing:
-            self.in_.want(self.room)
+            self._ask()
+
+    def _ask(self) -> None:
+        """Raise the demand in steps of a quarter: acknowledgements that come one by one must not become chunks of one record upstream."""
+        room, due = min(self.room, self.widest), self.in_.due
+        self.in_.want(room if (room - due) * 4 >= self.widest else min(room, due))
+
+    @property
+    def widest(self) -> int:
+        """The largest demand of the stage, in elements."""
+        return min(self._stage.settings.parallelism, MAX_ASKED)
 
     def may_complete(self) -> bool:
         """True unless the stage waits for more than acknowledgements."""
@@ -270,6 +282,9 @@ class ProducerLogic(FlowLogic):
         producer.forget(self._listener)
         if producer is not self._stage.producer:
             producer.close(drop=self._failure is not None)
+
+    def outside_wait(self) -> str:
+        return "until the broker acknowledges its records"
 
     def snapshot_state(self) -> str:
         return f"{self._inside} not acknowledged{'; the queue is full' if self._full else ''}"

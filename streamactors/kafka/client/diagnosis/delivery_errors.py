@@ -84,7 +84,7 @@ def _way_out(record: ProducerRecord, code: int, limit: str, topics: Iterable[str
     if code in NO_TOPIC:
         return f"; {did_you_mean(topic, topics)}create it with: streamactors topics create {topic}"
     if code == ck.KafkaError.TOPIC_EXCEPTION:
-        return f"; {topic!r} is no name: a topic's name has letters, digits, . _ and -, at most 249 of them"
+        return f"; {topic!r} is not a valid name: a topic's name has letters, digits, . _ and -, at most 249 of them"
     if code == ck.KafkaError._UNKNOWN_PARTITION:
         return (
             f"; {topic} has no partition {record.partition}: partitions are numbered from 0 (streamactors topics describe {topic}); "
@@ -92,7 +92,7 @@ def _way_out(record: ProducerRecord, code: int, limit: str, topics: Iterable[str
         )
     if code in (ck.KafkaError.MSG_SIZE_TOO_LARGE, ck.KafkaError.RECORD_LIST_TOO_LARGE):
         return (
-            f"; it exceeds {limit}. Both limits count: ProducerSettings(…, properties={{'message.max.bytes': N}}) and "
+            f"; it exceeds {limit}. Raise both limits: ProducerSettings(…, properties={{'message.max.bytes': N}}) and "
             f"streamactors topics alter {topic} --set max.message.bytes=N"
         )
     return ""
@@ -114,6 +114,8 @@ _STALE = (
     ck.KafkaError.ILLEGAL_GENERATION,
     ck.KafkaError.UNKNOWN_MEMBER_ID,
     ck.KafkaError.REBALANCE_IN_PROGRESS,
+    ck.KafkaError.STALE_MEMBER_EPOCH,
+    ck.KafkaError.FENCED_MEMBER_EPOCH,
 )
 
 

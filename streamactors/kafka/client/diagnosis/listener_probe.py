@@ -130,7 +130,7 @@ def _serves(connection: socket.socket) -> bool:
 
 
 def _mechanisms(connection: socket.socket, mechanism: str) -> tuple[str, ...] | None:
-    """Return the logins of a listener, none for one without logins; None if it gives no such answer."""
+    """Return the logins of a listener, none for one without logins; None if it does not answer in this way."""
     name = mechanism.encode()
     deadline = monotonic() + ANSWER_S
     try:

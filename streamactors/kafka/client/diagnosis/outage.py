@@ -1,4 +1,4 @@
-"""Outage: says once that no broker answers any more, and once that one is back. librdkafka waits for a broker without a word.
+"""Outage: logs once that no broker answers, and once that one is back. librdkafka waits for a broker silently.
 
 Owner: one client. A complaint of librdkafka begins an outage only if no sign of a broker follows it: connections are also closed when they
 are idle, and one broker of several may be gone."""
@@ -20,7 +20,7 @@ class Outage:
         self._said = False
 
     def complained(self, reason: str, now_s: float) -> None:
-        """librdkafka has complained about a connection; an empty reason leaves the one before."""
+        """librdkafka has complained about a connection; an empty reason keeps the previous one."""
         self._reason = reason or self._reason
         if self._since is None:
             self._since = now_s
@@ -30,7 +30,7 @@ class Outage:
         return 0.0 if self._since is None else now_s - self._since
 
     def look(self, *, seen: bool, now_s: float) -> str | None:
-        """Return what is to be said, now that a broker was seen or not."""
+        """Return the line to log, now that a broker was seen or not."""
         if self._since is None:
             return None
         gone_s = self.gone_s(now_s)

@@ -25,7 +25,7 @@ from streamactors.kafka.errors import ProducerFailed, RecordError
 from streamactors.kafka.producer_record import ProducerRecord, checked_record
 
 REFUSALS: Final = (ck.KafkaException, TypeError, ValueError, OverflowError)
-"""What librdkafka raises for a record that it does not take."""
+"""What librdkafka raises for a record that it does not accept."""
 
 
 class ProducerErrors:
@@ -56,7 +56,9 @@ class ProducerErrors:
     def refusal(self, record: Any, error: Exception) -> BaseException:
         """Return the error of a record that librdkafka did not take: RecordError, or ProducerFailed when no record can be sent.
 
-        The error has no traceback: librdkafka keeps the report of a refused record, and the frames would keep the producer."""
+        Neither error has a traceback, whose frames would keep the producer: librdkafka keeps the report of a refused record, and its exception lives
+        as long as a thread has it for its last one."""
+        error.__traceback__ = None
         try:
             given = checked_record(record)
         except Exception as better:  # noqa: BLE001  # no record at all
@@ -134,9 +136,10 @@ class ProducerErrors:
         return self._connection.shown(fatal) if is_purged(error) and fatal is not None else ""
 
     def failed(self, error: Any, *, hear: bool = False) -> ProducerFailed:
-        """Return what an exception of librdkafka means for the whole producer.
+        """Return what an exception of librdkafka means for the whole producer. The exception loses its traceback, whose frames would keep the producer.
 
         `hear`: the name of a topic that a transaction must not write may still be in a line of the log that no thread has read yet."""
+        error.__traceback__ = None
         cause = self._fatal(error.args[0])
         code = cause.code()
         if code == ck.KafkaError._TIMED_OUT and (why := self._connection.refusal_of(None)):

@@ -1,4 +1,4 @@
-"""The names of librdkafka's properties, and what is meant by a name that is none of them.
+"""The names of librdkafka's properties, and suggestions for a name that is not among them.
 
 Owner: the settings and every client. librdkafka itself refuses an unknown name, but a client asks librdkafka only about the properties that it
 needs itself. A test compares the list with the installed librdkafka."""
@@ -68,7 +68,7 @@ def is_known(name: str) -> bool:
 
 
 def unknown_property(name: str) -> str:
-    """Return the sentence that there is no such property, with what is meant most likely."""
+    """Return the error text for an unknown property, with the name that was most likely meant."""
     way_out = _JAVA.get(name)
     if way_out is None:
         near = get_close_matches(name, PROPERTY_NAMES, n=1, cutoff=0.75)

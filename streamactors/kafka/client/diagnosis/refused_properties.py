@@ -39,7 +39,7 @@ def check_files(kind: str, properties: Mapping[str, Any]) -> None:
 
 
 def check_token(kind: str, properties: Mapping[str, Any]) -> None:
-    """Raise KafkaError for a login by OAUTHBEARER without a token: librdkafka would wait for one without a word."""
+    """Raise KafkaError for a login by OAUTHBEARER without a token: librdkafka would wait for one silently."""
     mechanism = str(properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "").upper()
     if mechanism == "OAUTHBEARER" and not any(name.startswith(("oauth_cb", "sasl.oauthbearer")) for name in properties):
         raise KafkaError(f"{kind} settings: the login by OAUTHBEARER has no token; give oauth_cb or sasl.oauthbearer.…")
@@ -60,7 +60,7 @@ def told_refusal(complaint: str, properties: Mapping[str, Any]) -> str:
     if mechanism is not None:
         near = get_close_matches(mechanism[1].upper(), MECHANISMS, n=1, cutoff=0.5)
         meant = f"did you mean {near[0]}? " if near and near[0] != mechanism[1] else ""
-        return f"{meant}sasl.mechanism={mechanism[1]} is none of this client's mechanisms: {', '.join(MECHANISMS)}"
+        return f"{meant}sasl.mechanism={mechanism[1]} is not supported by this client; choose one of {', '.join(MECHANISMS)}"
     return complaint
 
 

@@ -1,1 +1,1 @@
-"""Partitions that come to a consumer and leave it: assignment, revocation, first positions, resets, and the user's handler."""
+"""Partitions that a consumer gets and loses: assignment, revocation, first positions, resets, and the user's handler."""

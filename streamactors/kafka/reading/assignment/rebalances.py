@@ -7,12 +7,15 @@ Owner: the consumer actor."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.marks.marks import next_epoch
 from streamactors.kafka.client.runs import RecordRun
 from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCalls
+from streamactors.kafka.reading.assignment.empty_member import EmptyMember, MembersWithout
+from streamactors.kafka.reading.assignment.rebalance_log import CHOSEN, GROUP, JOINED, LOST, STOPS, RebalanceLog
 from streamactors.kafka.reading.assignment.reset_guard import AGAIN_AFTER_MS, ResetGuard
 from streamactors.kafka.reading.assignment.waiting_member import WaitingMember
 from streamactors.kafka.reading.bounded_read import BoundedRead
@@ -28,6 +31,8 @@ _log = logging.getLogger("streamactors.kafka")
 
 FeedOf = Callable[[TopicPartition, int], Feed]
 """Returns the feed of an assignment: its partition and epoch."""
+FirstStarts = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
+"""Returns where partitions begin that the subscription starts at a time."""
 
 
 class Membership:
@@ -40,7 +45,7 @@ class Membership:
         self.current: Any = None
 
     def changed(self) -> None:
-        """The membership is stale: look it up again at the next poll; any thread."""
+        """The membership is stale: it is looked up again at the next poll. Any thread."""
         self._stale = True
 
     def look_up(self) -> None:
@@ -63,6 +68,7 @@ class Rebalances:
         *,
         withhold: bool,
         in_group: bool,
+        first_starts: FirstStarts = lambda keys: {},
     ) -> None:
         self._context = context
         self._commits = commits
@@ -71,24 +77,36 @@ class Rebalances:
         self._calls = calls
         self._in_group = in_group  # the group's offsets say where an assignment begins
         self._withhold = withhold  # the source says where each assignment begins
+        self._first_starts = first_starts
         self._seeks: dict[TopicPartition, int] = {}
         protection = context.settings.reset_protection
         self.guard = None if protection is None else ResetGuard(protection)
         self.membership = Membership(context)
+        self.log = RebalanceLog()
         self.joined = False
         """Whether the consumer has had its first assignment."""
         self._waiting = WaitingMember(context, lambda: self.joined)
+        self._empty = EmptyMember(context, lambda: self.joined)
 
     def begin(self) -> None:
-        """The consumer has subscribed: it says so if its group gives nothing out for long."""
+        """The consumer has subscribed; a warning follows if its group assigns nothing for long."""
         self._waiting.begin()
+        self._empty.begin()
 
     def cancel(self) -> None:
         """The consumer is closed."""
         self._waiting.cancel()
+        self._empty.cancel()
+
+    def on_members_without(self, message: MembersWithout) -> None:
+        """The group is stable, and these members have no partitions: if this one is among them, that is its first assignment."""
+        client = self._context.client
+        if not self.joined and client is not None and client.member_id() in message.members:
+            self.on_assigned([])
 
     def on_assigned(self, keys: list[TopicPartition]) -> None:
-        context = self._context
+        context, began_s = self._context, time.monotonic()
+        why = CHOSEN if not self._in_group else GROUP if self.joined else JOINED
         self.joined = True
         self._commits.lost.clear()
         self.membership.changed()
@@ -101,13 +119,18 @@ class Rebalances:
             context.tracker.assigned(keys, epoch)
         if self.guard is not None and context.client is not None and not self._withhold and self._in_group:
             self.guard.assigned(context.client.committed(keys))
+        if not self._withhold:
+            for key, offset in self._first_starts(keys).items():
+                self._begin_at(key, offset)
         self._calls.assigned(keys, context.client, self._begin_at)
         self._bounded.assigned()
         context.source.post(context.source.on_assigned, [(key, epoch) for key in keys])
+        self.log.note("assigned", keys, why, began_s)
 
     def on_revoked(self, keys: list[TopicPartition], *, wait: bool = True) -> None:
         """Partitions are taken away. `wait`: wait until the stream has processed the records in flight, and commit; else the caller has committed."""
-        context = self._context
+        context, began_s = self._context, time.monotonic()
+        why = STOPS if context.stopping or context.client is None or not wait else GROUP
         self.membership.changed()
         gone = self._drop(keys)
         self.membership.look_up()  # transactions commit while this waits; a cooperative group has a new generation by now
@@ -127,13 +150,16 @@ class Rebalances:
                     "%s: %s revoked with records, or results of its windows, still in flight after %d ms; the next owner processes them again",
                     group, named, wait_ms,
                 )  # fmt: skip
+            if late:
+                why += f"; {len(late)} partitions still had records in flight, which their next owner processes again"
             if wait and not closing:
                 self._commits.commit_in_rebalance(keys)
         self._calls.revoked(gone, context.client)
         self._end(gone)
+        self.log.note("revoked", keys, why, began_s)
 
     def on_lost(self, keys: list[TopicPartition]) -> None:
-        context = self._context
+        context, began_s = self._context, time.monotonic()
         self._commits.note_lost(keys)
         _log.warning("%s: lost %s", context.settings.group_id, ", ".join(map(str, keys)))
         if context.tracker is not None:
@@ -142,6 +168,7 @@ class Rebalances:
         gone = self._drop(keys)
         self._calls.lost(gone, context.client)
         self._end(gone)
+        self.log.note("lost", keys, LOST, began_s)
 
     def _drop(self, keys: list[TopicPartition]) -> list[AssignedPartition]:
         """Drop what is buffered of partitions; feeds of their own deliver nothing from here on."""
@@ -168,19 +195,22 @@ class Rebalances:
     # ── assignments that begin where the source says ──────────────────────────────────────────────────────────────
 
     def start_at(self, message: StartAt) -> None:
-        """Deliver a withheld assignment, from an offset or from where it stands."""
+        """Deliver a withheld assignment, from an offset or from its current position."""
         state = self._context.state
         partition = state.partitions.get(message.key)
         if partition is None or partition.epoch != message.epoch:
             return  # looked up slowly -> revoked meanwhile
-        if message.offset is None:
+        offset = message.offset
+        if offset is None:
+            offset = self._first_starts([message.key]).get(message.key)
+        if offset is None:
             state.pausing.withheld.discard(message.key)
         else:
-            self._seeks[message.key] = message.offset
+            self._seeks[message.key] = offset
             self.seek()
 
     def look(self, run: RecordRun) -> bool:
-        """Return whether to deliver records that were read. If the partition was reset too far back, it seeks to its position after a while."""
+        """Return whether to deliver records that were read. If the partition was reset too far back, seek its position after a while."""
         guard, context = self.guard, self._context
         partition = context.state.partitions.get(run.key)
         if guard is None or partition is None:

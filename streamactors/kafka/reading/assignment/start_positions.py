@@ -5,14 +5,18 @@ lag tools see it. It must have no members, because these commits would overwrite
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import ConsumerFailed, GroupInUse, RecordsGone, TopicNotFound
+from streamactors.kafka.reading.assignment.start_time import starts_by_time
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import AutoSubscription, ManualSubscription, Subscription, TopicPartition
+
+_log = logging.getLogger("streamactors.kafka")
 
 Offsets = dict[TopicPartition, int]
 Begin = Callable[[tuple[Offsets, Offsets | None, bool]], None]
@@ -29,7 +33,7 @@ class StartPositions:
 
     @property
     def label(self) -> str:
-        """What is read, in words that stay the same from run to run."""
+        """What is read, in words that do not change between runs."""
         subscription = self._subscription
         if isinstance(subscription, AutoSubscription):
             if subscription.pattern is not None:
@@ -47,23 +51,43 @@ class StartPositions:
             ids = admin.topic_ids(wanted)
             return {"cluster id": admin.cluster_id(), **{f"id of topic {name}": ids[name] for name in sorted(ids)}}
 
-    def initial(self) -> dict[str, int]:
-        """Return the group's committed offsets; where there is none, what the subscription or auto_offset_reset says.
+    def initial(self, *, skip_lost: bool = False) -> dict[str, int]:
+        """Return the group's committed offsets; without one, the offset that the subscription or auto_offset_reset names.
 
-        Raises GroupInUse."""
+        A committed offset whose record retention has deleted raises RecordsGone; with `skip_lost` the partition begins at its first record,
+        and a warning names the offsets. Raises GroupInUse."""
         client = self._connect()
         try:
             self.check_group()
             keys = partitions_of(self._subscription, client)
             limits = client.watermarks(keys)
             told = self._told(client)
+            told = starts_by_time(client, self._settings, self._subscription, keys) | told
             committed = client.committed(keys) if self._settings.group_id else {}
-            return {str(key): self._first(key, told.get(key, committed.get(key)), *limits[key]) for key in keys}
         finally:
             client.close()
+        known = {key: told.get(key, committed.get(key)) for key in keys}
+        gone = {key: place for key, place in known.items() if place is not None and place < limits[key][0]}
+        _report_gone(
+            "the offsets to begin at" if told else f"what group {self._settings.group_id} has committed",
+            gone,
+            limits,
+            skip_lost=skip_lost,
+        )
+        return {
+            str(key): limits[key][0] if key in gone else self._first(key, place, *limits[key])
+            for key, place in known.items()
+        }
 
     def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None, *, skip_lost: bool = False) -> None:
         """Begin at `start`. Raises RecordsGone naming the offsets, unless told to skip them; GroupInUse."""
+        starts = self.existing(start, skip_lost=skip_lost)
+        ends = None if until is None else {_key(name): place for name, place in until.items()}
+        self._begin((starts, ends, skip_lost))
+
+    def existing(self, start: Mapping[str, int], *, skip_lost: bool) -> Offsets:
+        """Return where each partition begins, given the positions of a checkpoint. With `skip_lost` a position whose record retention has deleted
+        becomes the first one that exists, and a warning names the offsets. Raises RecordsGone naming the offsets; GroupInUse."""
         client = self._connect()
         try:
             self.check_group()
@@ -75,27 +99,19 @@ class StartPositions:
         missing = sorted(str(key) for key in asked if key not in limits)
         if missing:
             raise RecordsGone(
-                f"the checkpoint goes on at {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not there any more; "
+                f"the checkpoint continues at {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not there any more; "
                 "was the topic deleted?"
             )
         starts = {key: asked.get(key, low) for key, (low, _) in limits.items()}
-        gone = {key: (place, limits[key][0]) for key, place in starts.items() if place < limits[key][0]}
         beyond = {key: (place, limits[key][1]) for key, place in starts.items() if place > limits[key][1]}
         if beyond:
             named = ", ".join(f"{key}: {place}, its end is {end}" for key, (place, end) in sorted(beyond.items()))
             raise RecordsGone(
-                f"the checkpoint goes on beyond the end of {named}; was the topic deleted and made again?"
+                f"the checkpoint continues beyond the end of {named}; was the topic deleted and created again?"
             )
-        if gone and not skip_lost:
-            named = ", ".join(f"{key} {place} to {low - 1}" for key, (place, low) in sorted(gone.items()))
-            raise RecordsGone(
-                f"retention has passed the checkpoint: {named} {'is' if len(gone) == 1 else 'are'} not there any more; "
-                "fail_on_data_loss=False continues after them"
-            )
-        ends = None if until is None else {_key(name): place for name, place in until.items()}
-        for key, (_, low) in gone.items():
-            starts[key] = low
-        self._begin((starts, ends, skip_lost))
+        gone = {key: place for key, place in starts.items() if place < limits[key][0]}
+        _report_gone("the checkpoint", gone, limits, skip_lost=skip_lost)
+        return {**starts, **{key: limits[key][0] for key in gone}}
 
     def ends(self) -> dict[str, int]:
         """Return the positions after the last records."""
@@ -181,3 +197,16 @@ def _key(name: str) -> TopicPartition:
 def reading_settings(settings: ConsumerSettings, skip_lost: bool) -> ConsumerSettings:
     """Return the settings to read with: a position that is gone is an error, unless lost records are to be skipped."""
     return settings.with_auto_offset_reset("earliest" if skip_lost else "error")
+
+
+def _report_gone(
+    what: str, gone: Mapping[TopicPartition, int], limits: Mapping[TopicPartition, tuple[int, int]], *, skip_lost: bool
+) -> None:
+    """Raise RecordsGone naming the records before `limits` that retention has deleted; with `skip_lost` log one warning."""
+    if not gone:
+        return
+    named = ", ".join(f"{key} {place} to {limits[key][0] - 1}" for key, place in sorted(gone.items()))
+    said = f"retention has passed {what}: {named} {'is' if len(gone) == 1 else 'are'} not there any more"
+    if not skip_lost:
+        raise RecordsGone(f"{said}; fail_on_data_loss=False continues after them")
+    _log.warning("%s; the read continues after them", said)

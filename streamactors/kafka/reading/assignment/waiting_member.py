@@ -1,4 +1,4 @@
-"""A new member that gets no partitions: it says what the group probably waits for.
+"""A new member that gets no partitions: logs what the group probably waits for.
 
 A broker holds back the first rebalance of a group (group.initial.rebalance.delay.ms, 3 s) and longer while further members come. So nothing
 is logged before the group has had the same members for WAITING_MS. Owner: the consumer actor; it looks on a thread of its own."""
@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from streamactors.kafka.client.admin import Admin, Member
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.admin_values import Member
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.reading.consumer_context import ConsumerContext
 from streamactors.log_limit import log_limited
@@ -63,22 +64,24 @@ class WaitingMember:
             self.begin()
 
     def look_at(self, members: tuple[Member, ...]) -> bool:
-        """Look at the members of the group; return whether it was said what they wait for."""
+        """Look at the members of the group; return whether a line was logged."""
         before, self._members = self._members, frozenset(member.member_id for member in members)
         if not members or before != self._members:
             return False
         settings = self._context.settings
         session_ms = int(settings.client_properties().get("session.timeout.ms", SESSION_MS))
+        session_of = "consumer." if settings.group_protocol == "consumer" else ""
         log_limited(
             _log,
             logging.WARNING,
             settings.group_id,
             "group %s: no partitions after %g s. Of its members (%s) the group waits for one that does not answer, such as a killed process: "
-            "until that member's session times out (%g s here, session.timeout.ms) or its last poll is max.poll.interval.ms old. With "
+            "until that member's session times out (%g s here, %ssession.timeout.ms) or its last poll is max.poll.interval.ms old. With "
             "group.instance.id a restarted process takes its own place at once",
             settings.group_id,
             self._waited_ms / 1_000,
             ", ".join(sorted(f"{member.client_id} at {member.host}" for member in members)[:5]),
             session_ms / 1_000,
+            session_of,
         )
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.clock import VirtualClock
@@ -18,8 +18,11 @@ from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from streamactors.kafka.reading.messages import Commits, HoldBack, RunEnded, StageEnded, StartReading
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.sources.shared.shared_router import SharedReader, SharedRouter
+from streamactors.kafka.sources.shared.shared_router import SharedRouter
 from streamactors.kafka.subscriptions import ManualSubscription, TopicPartition
+
+if TYPE_CHECKING:
+    from streamactors.kafka.sources.shared.shared_link import SharedLink
 
 
 class SharedActor:
@@ -32,8 +35,8 @@ class SharedActor:
         self.look: Callable[[], dict[str, Any]] | None = None
         """Returns the consumer's snapshot without asking the actor; None before the first source has started."""
         self._tell: Callable[[Any], None] | None = None
-        self._owners: dict[TopicPartition, SharedReader] = {}
-        self._held_back: dict[SharedReader, frozenset[TopicPartition]] = {}
+        self._owners: dict[TopicPartition, SharedLink] = {}
+        self._held_back: dict[SharedLink, frozenset[TopicPartition]] = {}
         self._stopping = False
         self._lock = threading.Lock()
 
@@ -51,7 +54,7 @@ class SharedActor:
 
     # ── what links ask; any thread ────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, link: SharedReader, keys: tuple[TopicPartition, ...], run: Run) -> Callable[[Any], None]:
+    def join(self, link: SharedLink, keys: tuple[TopicPartition, ...], run: Run) -> Callable[[Any], None]:
         """Note that a link reads these partitions; return the function that sends its messages to the actor. Raises ConsumerFailed."""
         with self._lock:
             if self._stopping:
@@ -89,14 +92,14 @@ class SharedActor:
         )  # no run ends the actor, which has a thread of its own
         return tell
 
-    def left(self, link: SharedReader) -> None:
+    def left(self, link: SharedLink) -> None:
         """Forget a link and its partitions."""
         with self._lock:
             self._held_back.pop(link, None)
             for key in [key for key, owner in self._owners.items() if owner is link]:
                 del self._owners[key]
 
-    def hold_back(self, link: SharedReader, keys: frozenset[TopicPartition]) -> None:
+    def hold_back(self, link: SharedLink, keys: frozenset[TopicPartition]) -> None:
         """Note which partitions a link holds back, and tell the actor which ones all links hold back.
 
         Under the lock: of two messages that pass each other the older one would be the last, and a partition would stay held back."""

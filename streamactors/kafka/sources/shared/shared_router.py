@@ -6,34 +6,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamactors.kafka.reading.consumer_context import ReadingSource
 from streamactors.kafka.subscriptions import TopicPartition
 
 if TYPE_CHECKING:
-    from streamactors.kafka.reading.assignment.rebalances import FeedOf
+    from streamactors.kafka.sources.shared.shared_link import SharedLink
 
 Item = TypeVar("Item", bound=tuple[Any, ...])
-
-
-class SharedReader(Protocol):
-    """One of the sources that read through a shared consumer."""
-
-    source: ReadingSource | None
-    feed_of: FeedOf
-
-    def complete(self) -> None:
-        """Complete the source; any thread."""
-
-    def fail(self, error: BaseException) -> None:
-        """Fail the source; any thread."""
 
 
 class SharedRouter:
     """The reading source of a shared consumer; see the module."""
 
-    def __init__(self, owners: dict[TopicPartition, SharedReader], fail: Callable[[BaseException], None]) -> None:
+    def __init__(self, owners: dict[TopicPartition, SharedLink], fail: Callable[[BaseException], None]) -> None:
         self._owners = owners
         self.on_failed = fail
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher, DispatcherStopped
-from streamactors.engine.island.boundary import logics_behind
+from streamactors.engine.boundary import logics_behind
 from streamactors.engine.marks.marks import Key, PositionMark
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.errors import BuildError
@@ -59,7 +59,7 @@ class _KafkaChangelog:
             self._execute(self._follow)
 
     def _follow(self) -> None:
-        """Bring the copies of other instances' tasks up to date, and come again."""
+        """Bring the copies of other instances' tasks up to date, and schedule the next pass."""
         try:
             self._state.follow()
             self._thread.call_later(STEP_MS, self._follow)
@@ -95,7 +95,7 @@ class _KafkaChangelog:
             self._execute(lambda: self._state.revoked(partition))
 
     def _write_to_disk(self, write: Callable[[], None]) -> None:
-        """Entries are in the changelog for good: write them to disk, on the reading thread."""
+        """Entries are committed in the changelog: write them to disk, on the reading thread."""
         if not self._state.on_disk:
             return
 
@@ -165,7 +165,7 @@ class ChangelogInTransaction(_KafkaChangelog):
         if not transaction.takes_part(keeper):
             self._stop_reading()
             error = BuildError(
-                "windows with a changelog stand in a graph that is begun inside its run (RestartSource), and their transactional sink "
+                "windows with a changelog are inside a RestartSource, and their transactional sink is "
                 "outside; run and restart the whole graph, sink included"
             )
             transaction.leave(keeper, error)

@@ -10,25 +10,30 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.engine.island.closings import Closings, closings_of
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.marks import Key, Position, PositionMark
 from streamactors.errors import BuildError, StreamActorsError
 from streamactors.kafka.settings import ConsumerSettings
-from streamactors.kafka.sources.read_plan import OrderedSource
 from streamactors.kafka.state.changelogs.changelog import ChangelogAtLeastOnce, ChangelogInTransaction
 from streamactors.kafka.state.changelogs.stored_tasks import KeptState
 from streamactors.kafka.state.changelogs.sub_topology_states import SubTopologyStates
 from streamactors.kafka.subscriptions import AutoSubscription, Subscription, TopicPartition
 from streamactors.kafka.transactions.run_transaction import transaction_of
 from streamactors.state import State
-from streamactors.windows.state.changelogs import Changelog, InOrder, StateKeeper, Tasks, changelogs_of
+from streamactors.windows.state.changelogs import Changelog, StateKeeper, changelogs_of
 from streamactors.windows.state.disk.errors import StateError
 from streamactors.windows.state.disk.folder import StateFolder
 
+if TYPE_CHECKING:
+    from streamactors.kafka.sources.source_logic import ConsumerSourceLogic
+    from streamactors.windows.stage.window_logic import WindowLogic
+    from streamactors.windows.topology.task_factory import TaskFactory
+
 _ASSIGNOR: Final = "partition.assignment.strategy"
+_BROKERS_ASSIGNOR: Final = "group.remote.assignor"
 
 
 class StateFolders:
@@ -53,7 +58,7 @@ class StateFolders:
             return folder
 
     def leave(self, folder: StateFolder) -> None:
-        """A stage has stopped. Raises StateError if the folder cannot be closed as it should."""
+        """A stage has stopped. Raises StateError if the folder cannot be closed cleanly."""
         is_last = False
         try:
             with self._lock:
@@ -114,7 +119,7 @@ class ChangelogProvider:
         bounded: bool,
         counts_done: bool = False,
         commits_done: bool = False,
-        source: OrderedSource,
+        source: ConsumerSourceLogic,
     ) -> None:
         self.application = application
         self.subscription = subscription
@@ -129,18 +134,18 @@ class ChangelogProvider:
         self._run = weakref.ref(run)  # a weak reference: a run that is over must be freed
         self._source = weakref.ref(source)
         self._keepers: dict[str, StateKeeper] = {}  # topic -> the stage that writes it
-        self._held_back: weakref.WeakKeyDictionary[InOrder, frozenset[TopicPartition]] = weakref.WeakKeyDictionary()
+        self._held_back: weakref.WeakKeyDictionary[WindowLogic, frozenset[TopicPartition]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     # ── stages that hold rows ─────────────────────────────────────────────────────────────────────────────────────
 
-    def read_in_order(self, reader: InOrder) -> None:
+    def read_in_order(self, reader: WindowLogic) -> None:
         """Have `reader` called when partitions are about to be revoked."""
         with self._lock:
             self._held_back.setdefault(reader, frozenset())
 
-    def forget(self, reader: InOrder) -> None:
-        """A reader has ended: it holds nothing back, and is called no more."""
+    def forget(self, reader: WindowLogic) -> None:
+        """A reader has ended: it no longer holds partitions back, and is not called again."""
         with self._lock:
             if self._held_back.pop(reader, None):
                 self._tell_what_is_held_back()
@@ -161,7 +166,7 @@ class ChangelogProvider:
         if source is not None:
             source.give_back(partition, place)
 
-    def hold_back(self, reader: InOrder, partitions: frozenset[TopicPartition]) -> None:
+    def hold_back(self, reader: WindowLogic, partitions: frozenset[TopicPartition]) -> None:
         """Pause delivery from the partitions that any reader names, and resume all others."""
         with self._lock:
             self._held_back[reader] = partitions
@@ -174,7 +179,7 @@ class ChangelogProvider:
 
     # ── stages that keep state ────────────────────────────────────────────────────────────────────────────────────
 
-    def open(self, keeper: StateKeeper, topics: Mapping[str, str], tasks: Tasks) -> Changelog:
+    def open(self, keeper: StateKeeper, topics: Mapping[str, str], tasks: TaskFactory) -> Changelog:
         """Return the changelog of a stage. Raises BuildError if another stage of the run has a store of the same name, or if the partitions
         of one task may go to different members of the group."""
         run = self._run()
@@ -221,10 +226,12 @@ class ChangelogProvider:
                     f"two windowed computations of {self.application} keep a store named {store!r}, in one changelog; "
                     "name their steps: count(name='…'), Suppressed.….with_name('…')"
                 )
-        assignor = str(self.settings.client_properties().get(_ASSIGNOR, "range")).split(",")[0].strip()
+        by_broker = self.settings.group_protocol == "consumer"
+        setting = _BROKERS_ASSIGNOR if by_broker else _ASSIGNOR
+        assignor = str(self.settings.client_properties().get(setting, "range")).split(",")[0].strip()
         if self.several_topics and self._by_group and assignor != "range":
             return BuildError(
-                f"{_ASSIGNOR} is {assignor!r} and {self.application} reads several topics in windows: partitions of one number "
+                f"{setting} is {assignor!r} and {self.application} reads several topics in windows: partitions of one number "
                 "would go to different members, and one key's rows to different states; use 'range', which keeps them together"
             )
         return None

@@ -19,11 +19,12 @@ from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.connection import BEGINNING
 from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.client.created_topics import made_here
-from streamactors.kafka.client.newest_ends import PartitionEnd, known_epochs
+from streamactors.kafka.client.offsets.newest_ends import PartitionEnd, known_epochs
 from streamactors.kafka.client.runs import keys_and_values
 from streamactors.kafka.errors import KafkaError, NoBroker, OffsetsGone, StaleAnswer, TopicError, TopicNotFound
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.state.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
+from streamactors.kafka.state.changelogs.watching import RESTORES, Restoring
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.log_limit import alike, log_limited
 from streamactors.windows.errors import RestoreError
@@ -49,7 +50,7 @@ ON_EXECUTORS: Final = "windows on executors: "
 """Begins the note at a position that a query on Spark's executors has committed: the state of its windows is in the checkpoint that the
 note names, and the changelogs do not have it."""
 NO_PROGRESS_S: Final = 90.0
-"""Longer than librdkafka's transaction timeout: an abandoned transaction holds back what follows it for so long."""
+"""Longer than librdkafka's transaction timeout: an abandoned transaction holds back later records for that long."""
 RETRIED_S: Final = 60.0
 """How long a restore asks again: longer than a leader that is cut off keeps its session, and its lag time."""
 RETRY_S: Final = 1.0
@@ -213,7 +214,7 @@ class ChangelogTopics:
             ]
             if left and topic.endswith(f"{self._stores[topic]}-changelog"):
                 _log.warning(
-                    "changelog %s belongs to no step of this run, and %s is new. If a step was renamed, its state is left behind: give the step "
+                    "changelog %s does not belong to any step of this run, and %s is new. If a step was renamed, its state is no longer used: give the step "
                     "its former name. If the changelog belongs to another group, all is well",
                     ", ".join(sorted(left)[:5]),
                     topic,
@@ -234,6 +235,20 @@ class ChangelogTopics:
         progress = RestoreProgress(
             sum(end - max(0, begins[key]) for key, end in ends.items()), ", ".join(self._topics.values())
         )
+        try:
+            self._read_to(client, ends, target, topic_ids, progress)
+        finally:
+            RESTORES.discard(progress)
+        progress.end()
+
+    def _read_to(
+        self,
+        client: StreamConsumer,
+        ends: dict[TopicPartition, int],
+        target: ToMemory | ToDisks,
+        topic_ids: Mapping[TopicPartition, str | None],
+        progress: RestoreProgress,
+    ) -> None:
         while ends and not self._cancelled.is_set():
             batch = client.read(10_000, 0.5)
             for key, messages, _, end in batch.runs:
@@ -253,10 +268,9 @@ class ChangelogTopics:
             if ends and progress.silent_s() > NO_PROGRESS_S:
                 named = ", ".join(f"{key} (to {end})" for key, end in list(ends.items())[:5])
                 raise RestoreError(
-                    f"nothing came of the changelogs {named} in {NO_PROGRESS_S:g} s: a transaction of their former owner may be "
+                    f"no record of the changelogs {named} arrived in {NO_PROGRESS_S:g} s: a transaction of their former owner may be "
                     "open; it ends with its transaction.timeout.ms"
                 )
-        progress.end()
 
 
 class ToMemory:
@@ -281,27 +295,24 @@ class ToDisks:
         self._disks[number].replay(store, zip(keys, values, strict=True), end)
 
 
-class RestoreProgress:
-    """Tells how far a restore has come, and how fast it is."""
+class RestoreProgress(Restoring):
+    """Logs the progress and the speed of a restore."""
 
     def __init__(self, offsets: int, what: str) -> None:
-        self._offsets = offsets
-        self._what = what
-        self._entries = 0
+        super().__init__(offsets, what)
+        RESTORES.add(self)
         self._began = self._heard = self._told = time.monotonic()
 
     def read(self, entries: int) -> None:
         """Entries have come."""
-        self._entries += entries
+        self.entries += entries
         self._heard = time.monotonic()
         if self._heard - self._told > PROGRESS_S:
             self._told = self._heard
-            _log.info(
-                "%s: restored %d entries of at most %d, %s", self._what, self._entries, self._offsets, self._rate()
-            )
+            _log.info("%s: restored %d entries of at most %d, %s", self.what, self.entries, self.offsets, self._rate())
 
     def _rate(self) -> str:
-        return f"{self._entries / max(1e-3, time.monotonic() - self._began):,.0f} a second"
+        return f"{self.entries / max(1e-3, time.monotonic() - self._began):,.0f} a second"
 
     def silent_s(self) -> float:
         """Seconds since the last entry."""
@@ -309,8 +320,9 @@ class RestoreProgress:
 
     def end(self) -> None:
         """All entries are there."""
-        if self._entries:
-            _log.info("%s: restored %d entries, %s", self._what, self._entries, self._rate())
+        RESTORES.discard(self)
+        if self.entries:
+            _log.info("%s: restored %d entries, %s", self.what, self.entries, self._rate())
 
 
 def _reached(ends: dict[TopicPartition, int], key: TopicPartition, position: int) -> None:

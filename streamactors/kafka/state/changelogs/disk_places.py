@@ -17,7 +17,7 @@ from typing import Final
 
 from streamactors.kafka.client.admin import EARLIEST, Admin
 from streamactors.kafka.client.connection import BEGINNING
-from streamactors.kafka.client.newest_ends import PartitionEnd
+from streamactors.kafka.client.offsets.newest_ends import PartitionEnd
 from streamactors.kafka.errors import StaleAnswer
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
@@ -70,7 +70,7 @@ def _why_not_from(key: TopicPartition, at: int, begin: int, end: PartitionEnd, o
             raise StaleAnswer(
                 f"{key} has the topic id {end.topic_id}, and the state on disk is of {origin.topic_id}; a broker with the partition has not answered"
             )
-        return f"has the topic id {end.topic_id}, and the state on disk is of {origin.topic_id}: the topic was made again; so is the state"
+        return f"has the topic id {end.topic_id}, and the state on disk is of {origin.topic_id}: the topic was created again; the state is restored"
     if origin is not None and 0 <= end.leader_epoch < origin.leader_epoch:
         raise StaleAnswer(
             f"{key}: the leader of epoch {end.leader_epoch} names the end {end.offset}, and the state on disk knows epoch {origin.leader_epoch}"
@@ -80,10 +80,8 @@ def _why_not_from(key: TopicPartition, at: int, begin: int, end: PartitionEnd, o
             raise StaleAnswer(
                 f"{key} ends at {end.offset}, and the state on disk is at {at}; a broker with the partition has not answered, and may know more"
             )
-        cause = "the topic was made again" if origin is None else "it has lost records, as in an unclean election"
-        return f"ends at {end.offset}, and the state on disk is at {at}: {cause}; the state is made again"
+        cause = "the topic was created again" if origin is None else "it has lost records, as in an unclean election"
+        return f"ends at {end.offset}, and the state on disk is at {at}: {cause}; the state is restored"
     if at < begin and at < end.offset - 1:
-        return (
-            f"begins at {begin}, and the state on disk is at {at}: it lacks what was deleted between; it is made again"
-        )
+        return f"begins at {begin}, and the state on disk is at {at}: the records between were deleted; the state is restored"
     return None

@@ -55,7 +55,7 @@ class GlobalEntries(Operator):
 
 class GlobalTables:
     """Reads the topics of the `tables`, by topic. `failed` is called on the thread that reads, when reading fails after the first ends: rows
-    must not meet tables that stand still."""
+    must not be joined with tables that are no longer updated."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class GlobalTables:
         self._thread = threading.Thread(target=self._run, name=f"global tables {', '.join(tables)}", daemon=True)
 
     def fill(self) -> None:
-        """Read the topics to the ends they have now, and continue reading. Raises what went wrong, KafkaError if it takes a minute."""
+        """Read the topics to the ends they have now, and continue reading. Raises the error of the reading, KafkaError after a minute."""
         self._thread.start()
         if not self._filled.wait(_FILL_S):
             self.stop()

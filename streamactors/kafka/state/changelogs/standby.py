@@ -1,6 +1,6 @@
 """Standby copies: an instance follows the changelogs of the tasks that it does not own, so that it can take one over at once.
 
-Owner: StoredTasks, on its reading thread. `step` reads what has come, without waiting long; it is called again and again. A task that is assigned to
+Owner: StoredTasks, on its reading thread. `step` reads new entries, without waiting long; it is called repeatedly. A task that is assigned to
 this instance is released first: its disk is closed, and the restore reads the few entries that are missing."""
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from streamactors.kafka.client.consumer import StreamConsumer
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.state.changelogs.disk_places import REFUSES_LOST_OFFSETS, places_of
+from streamactors.kafka.state.changelogs.watching import COPIES, Copies, CopyReport
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import TaskDisk
@@ -38,6 +39,8 @@ class Standby:
         self._stores = {topic: store for store, topic in topics.items()}
         self._folder = folder
         self._time_first = time_first
+        self._copies = Copies()
+        COPIES.add(self._copies)
         self._client: StreamConsumer | None = None
         self._disks: dict[int, TaskDisk] = {}
         self._partitions = 0
@@ -66,7 +69,7 @@ class Standby:
         try:
             batch = self._client.poll(10_000, POLL_S)
         except KafkaError:
-            self._stop_reading()  # the changelog may have been created anew: the next step looks up the offset of each copy again
+            self._stop_reading()  # the changelog may have been created again: the next step looks up the offset of each copy again
             raise
         self._ended.update(batch.ends)
         for key, records, _, end in batch.runs:
@@ -79,7 +82,15 @@ class Standby:
         if count:
             told = ", ".join(f"{key}@{end}" for key, end in places.items())
             _log.debug("standby copies took %d entries, up to %s", count, told)
+        self._copies.measured(self._reports)
         return count
+
+    def _reports(self) -> tuple[CopyReport, ...]:
+        stores = tuple(self._topics)
+        return tuple(
+            CopyReport(stores, number, disk.rocks.bytes_on_disk, self.lag(number))
+            for number, disk in self._disks.items()
+        )
 
     def _follow(self, wanted: set[int]) -> None:
         assert self._client is not None
@@ -110,7 +121,7 @@ class Standby:
         return max(0, *(ends.get(key, 0) - max(at, self._ended.get(key, 0), 0) for key, at in keys.items()))
 
     def release(self, number: int) -> None:
-        """A task is assigned to this instance: follow it no more."""
+        """A task is assigned to this instance: stop following it."""
         if number in self._disks:
             self._close(number)
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import KafkaError
@@ -19,12 +19,15 @@ from streamactors.kafka.state.changelogs.changelog_topics import ON_EXECUTORS, C
 from streamactors.kafka.state.changelogs.standby import Standby
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.state.changelogs import StandbyCopy, Tasks
+from streamactors.windows.state.changelogs import StandbyCopy
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.disk.folder import StateFolder
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.store_log import TaskIdentity
 from streamactors.windows.topology.window_task import WindowTask
+
+if TYPE_CHECKING:
+    from streamactors.windows.topology.task_factory import TaskFactory
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 10.0
@@ -49,7 +52,7 @@ class KeptState:
     """The consumer group of the run. The names of the changelog topics begin with it."""
     topics: Mapping[str, str]
     """The changelog topic of each store."""
-    tasks: Tasks
+    tasks: TaskFactory
     folder: StateFolder | None
     """The state folder of the application; None for state in memory."""
     topics_of_run: Callable[[], Iterable[str]]
@@ -112,7 +115,7 @@ class StoredTasks:
         }
 
     def _tell_of_lost_state(self, committed: Mapping[TopicPartition, int]) -> None:
-        """Warn of partitions of which the group has committed rows and no store has ever had an entry: their state begins anew."""
+        """Warn of partitions of which the group has committed rows and no store has ever had an entry: their state begins empty."""
         begun = sorted(
             key for key, position in committed.items() if position and key.partition in self._reader.never_written
         )
@@ -129,7 +132,7 @@ class StoredTasks:
             )
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the group's positions. Raises RestoreError if a query on Spark's executors has brought the group there: the changelogs are
+        """Return the group's positions. Raises RestoreError if a query on Spark's executors has committed them: the changelogs are
         older than that."""
         settings = self._settings
         with Admin(settings) as admin:
@@ -137,7 +140,7 @@ class StoredTasks:
         for key, (position, note) in committed.items():
             if note.startswith(ON_EXECUTORS):
                 raise RestoreError(
-                    f"{self._application} has come to {position} of {key} on Spark's executors, and the state of its windows is in checkpoint "
+                    f"{self._application} has reached {position} of {key} on Spark's executors, and the state of its windows is in checkpoint "
                     f"{note.removeprefix(ON_EXECUTORS)}, not in the changelogs; carry it back first, by SparkExecutors(…).carry_back(graph), or "
                     "run the graph there"
                 )
@@ -149,7 +152,7 @@ class StoredTasks:
 
     @property
     def has_standbys(self) -> bool:
-        """True if `follow` is to be called again and again."""
+        """True if `follow` must be called repeatedly."""
         return self._standby is not None
 
     def follow(self) -> None:
@@ -192,7 +195,7 @@ class StoredTasks:
         return self._folder is not None
 
     def cut(self, records: Sequence[ProducerRecord], numbers: Sequence[int]) -> Cut:
-        """Return the cut that has these entries, of these partitions, about to be sent; on the thread that sends them."""
+        """Return a cut of these entries of these partitions, which are about to be sent. On the thread that sends them."""
         if not self.on_disk:
             return Cut({}, {})
         counts = Counter(TopicPartition(record.topic, record.partition or 0) for record in records)

@@ -51,7 +51,7 @@ class SubTopologyStates:
 
     @property
     def has_standbys(self) -> bool:
-        """True if `follow` is to be called again and again."""
+        """True if `follow` must be called repeatedly."""
         return any(state.has_standbys for state in self._states)
 
     def follow(self) -> None:
@@ -77,7 +77,7 @@ class SubTopologyStates:
         return any(state.on_disk for state in self._states)
 
     def cut(self, records: Sequence[ProducerRecord], tasks: Iterable[Any]) -> CutOfStage:
-        """Return the cut that has these entries, of these tasks, about to be sent; on the thread that sends them."""
+        """Return a cut of these entries of these tasks, which are about to be sent. On the thread that sends them."""
         if len(self._states) == 1:
             return {0: self._states[0].cut(records, list(tasks))}
         numbers: dict[int, list[int]] = defaultdict(list)

@@ -40,7 +40,7 @@ ANSWER_S: Final = 30.0
 _SILENT_S: Final = 10.0
 MOST_CONNECTIONS: Final = 64
 STRANGER_S: Final = 20.0
-"""A connection that has not shown the token for so long makes room for the next one."""
+"""A connection that has not sent the token after this time makes room for the next one."""
 JSON: Final = "application/json"
 _NONE: Final[Mapping[str, str]] = {}
 
@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._open: dict[Any, float | None] = {}
-        """When a connection was accepted; None once it has shown the token."""
+        """When a connection was accepted; None once it has sent the token."""
         self._lock = threading.Lock()
         super().__init__(address, handler)
 
@@ -126,7 +126,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no error of this process."""
+        """A client that disconnects is not an error of this process."""
         _log.debug("query from %s ended", client_address[0], exc_info=True)
 
 
@@ -235,7 +235,7 @@ def request_of(asked: dict[str, str]) -> StoreRequest:
         try:
             return None if text is None else int(text)
         except ValueError:
-            raise BadRequest(f"{name} is {text!r}, which is no whole number") from None
+            raise BadRequest(f"{name} is {text!r}, which is not a whole number") from None
 
     if "windows" in asked:
         return StoreRequest("windows", key("windows"), None, number("since"), number("until"))
@@ -247,7 +247,7 @@ def request_of(asked: dict[str, str]) -> StoreRequest:
 
 
 def as_json(entry: StoreEntry) -> dict[str, Any]:
-    """Return an entry for JSON; what JSON cannot write is shown as Python writes it."""
+    """Return an entry for JSON; a value that JSON cannot represent is shown as its repr."""
     shown = {name: value for name, value in entry._asdict().items() if value is not None or name == "value"}
     loaded: dict[str, Any] = json.loads(json.dumps(shown, default=repr))
     return loaded

@@ -29,17 +29,17 @@ def unpack_request(data: bytes) -> tuple[StoreRequest, bool, bool, bool]:
     try:
         kind, key, last, first_ms, last_ms, dirty, local, stale = loads(data)
     except (CodecError, TypeError, ValueError) as error:
-        raise BadRequest(f"the body is no request: {error}") from error
+        raise BadRequest(f"the body is not a request: {error}") from error
     if kind not in KINDS:
         raise BadRequest(f"a store is asked for {kind!r}; ask for one of {', '.join(KINDS)}")
     for time in (first_ms, last_ms):
         if time is not None and (isinstance(time, bool) or not isinstance(time, int)):
-            raise BadRequest(f"{time!r} is no time in ms")
+            raise BadRequest(f"{time!r} is not a time in ms")
     return StoreRequest(kind, key, last, first_ms, last_ms), bool(dirty), bool(local), bool(stale)
 
 
 def pack_entries(entries: Sequence[StoreEntry]) -> bytes:
-    """Return the bytes of entries. Raises CodecError for a value that has none."""
+    """Return the bytes of entries. Raises CodecError for a value that cannot be encoded."""
     return dumps([list(entry) for entry in entries])
 
 
@@ -48,4 +48,4 @@ def unpack_entries(data: bytes) -> list[StoreEntry]:
     try:
         return [StoreEntry(*fields) for fields in loads(data)]
     except (CodecError, TypeError) as error:
-        raise BadRequest(f"the answer is no list of entries: {error}") from error
+        raise BadRequest(f"the answer is not a list of entries: {error}") from error

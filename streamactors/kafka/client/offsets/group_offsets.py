@@ -1,6 +1,6 @@
-"""The committed offsets of a group, for one who is no member of it.
+"""The committed offsets of a group, for a client that is not a member of it.
 
-librdkafka 2.16 has requests for this in its admin client, and both can end the process without a word. When the broker that is asked for offsets does
+librdkafka 2.16 has requests for this in its admin client, and both can end the process silently. When the broker that is asked for offsets does
 not coordinate the group any more, the handler looks for the coordinator by the client's own group, and an admin client has none (its pull request
 5318). When a request to a coordinator has timed out and is answered later, an assertion about the request fails. So a consumer with the group's id asks
 and commits. It never subscribes, and so it never joins the group."""
@@ -16,7 +16,7 @@ from streamactors.kafka.client.error_codes import MOVING_COORDINATOR
 from streamactors.kafka.settings import ClientSettings
 
 AGAIN_S: Final = 0.1
-"""The time between two questions to a coordinator that moves."""
+"""The time between two requests to a coordinator that moves."""
 _LAST_S: Final = 0.5
 """With less time left there is no further attempt."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS, ClientConnection, ck, ck_admin
 from streamactors.kafka.client.diagnosis.rights import Right
-from streamactors.kafka.client.listed_offsets import answer, listed_offsets
+from streamactors.kafka.client.offsets.listed_offsets import answer, listed_offsets
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition
 

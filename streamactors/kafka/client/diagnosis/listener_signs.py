@@ -1,6 +1,6 @@
-"""Why a broker that is there does not let a client in: the signs in librdkafka's log, and the sentence and the way out for each.
+"""Why an existing broker refuses a client: the signs in librdkafka's log, and the sentence and the way out for each.
 
-Owner: `ClientConnection`, which shows every line of the log to its `Doors`. A client meets several signs in a row, and the clearest one counts."""
+Owner: `ClientConnection`, which passes every line of the log to its `ListenerSigns`. A client meets several signs in a row, and the clearest one counts."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _ENDED_ALONE: Final = len(_SIGNS) - 1
 """The number of the least clear sign."""
 
 
-class Doors:
+class ListenerSigns:
     """The clearest sign that was seen since the broker answered last."""
 
     def __init__(self) -> None:
         self._clearest: tuple[int, str] | None = None  # the number of the sign in _SIGNS, and the line of the log
 
     def look(self, line: str) -> None:
-        """Keep the sign in a line of librdkafka's log, if there is one."""
+        """Keep the sign in a line of librdkafka's log, if it has one."""
         sign = next((number for number, (sign, _) in enumerate(_SIGNS) if sign in line), None)
         if sign is not None and (self._clearest is None or sign < self._clearest[0]):
             self._clearest = (sign, line.rpartition("]: ")[2])
@@ -63,7 +63,7 @@ class Doors:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the broker refuses this client. A connection that only ended may be one of a broker that starts."""
+        """Whether the broker refuses this client. A connection that only ended may belong to a broker that is starting."""
         return self._clearest is not None and self._clearest[0] < _ENDED_ALONE
 
     def sentence(self) -> str | None:

@@ -14,8 +14,8 @@ from streamactors.windows import KeyValueStore, Processor, Record, TimeWindows
 from tests.kafka._windows import produce, read, to_records
 from tests.kafka.test_changelog_silence import (
     GRAPHS,
+    after_timer_results,
     before_other_windows,
-    behind_own_results,
     counting,
     records,
     settings_of,
@@ -30,7 +30,7 @@ def closing(monkeypatch):
     write = ChangelogInTransaction.write
 
     def watched(self, changes, at, ended):
-        if behind_own_results(at):
+        if after_timer_results(at):
             self._transaction.post(lambda: self._transaction.when_committed(committed.set))
             self._transaction.post(lambda: asked.append(at))
         write(self, changes, at, ended)

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from streamactors.kafka.client.connection import REQUEST_TIMEOUT_MS
-from streamactors.kafka.client.end_views import EndView, views_of_ends
+from streamactors.kafka.client.offsets.end_views import EndView, views_of_ends
 from streamactors.kafka.errors import KafkaError, StaleAnswer
 from streamactors.kafka.settings import ClientSettings
 from streamactors.kafka.subscriptions import TopicPartition

@@ -1,0 +1,39 @@
+"""validate over a topic: an invalid record is a dead letter with its origin, and its offset is committed when the letter is stored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from streamactors import Keep, Sink, Source
+from streamactors.broker import Cluster
+from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
+from streamactors.kafka.client.admin import Admin
+
+
+def test_an_invalid_record_is_stored_with_its_origin_and_committed(actor_system: Any) -> None:
+    with Cluster() as cluster:
+        for topic in ("orders", "orders-dead"):
+            cluster.create_topic(topic, partitions=1)
+        writing = ProducerSettings(cluster.bootstrap_servers)
+        values = ['{"n": 1}', "broken", '{"n": 3}']
+        records = Source.from_iterable(values).map(lambda value: ProducerRecord("orders", value, "anna"))
+        records.run_with(Producer.plain_sink(writing), actor_system).result(timeout=30)
+        settings = ConsumerSettings(cluster.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
+        source = Consumer.source(settings, Subscriptions.topics("orders"), until="end")
+        valid = source.validate(
+            lambda record: json.loads(record.value), dead_letters=Producer.dead_letter_sink(writing, "orders-dead")
+        )
+        control, good = valid.to_mat(Sink.to_list(), Keep.both).run(actor_system)
+        assert good.result(timeout=30) == [{"n": 1}, {"n": 3}]
+        control.is_shutdown.result(timeout=30)
+        with Admin(settings) as admin:
+            (committed,) = admin.committed("g").values()
+        assert committed == 3
+        dead = Consumer.plain_source(settings, Subscriptions.topics("orders-dead"), until="end")
+        (letter,) = dead.run_with(Sink.to_list(), actor_system).result(timeout=30)
+        headers = dict(letter.headers)
+        assert (letter.key, letter.value) == (b"anna", b"broken")
+        assert headers["dead-letter.offset"] == b"1"
+        assert headers["dead-letter.stage"] == b"validate"
+        assert headers["dead-letter.error"].startswith(b"JSONDecodeError")
