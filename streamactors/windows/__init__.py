@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from streamactors.windows.record import WindowedRecord as WindowedRecord
     from streamactors.windows.state.reads import StoreEntry as StoreEntry
     from streamactors.windows.state.serdes import Serdes as Serdes
-    from streamactors.windows.state.store_log import Change as Change
     from streamactors.windows.state.store_log import TaskIdentity as TaskIdentity
     from streamactors.windows.topology.grouped import GroupedStream as GroupedStream
     from streamactors.windows.topology.table import TopologyTable as TopologyTable

@@ -49,7 +49,7 @@ class OperatorFailed(StageFailed):
         self.__cause__ = cause
 
     def met_by(self, element: object, key: Any, start: int | None = None, end: int | None = None) -> OperatorFailed:
-        """Return the failure of a view that was read for `element`: the same, and that element is the one to skip."""
+        """Return the same failure with `element` as the one to skip: a view was read for it."""
         assert isinstance(self.__cause__, Exception)
         return OperatorFailed(self.stage, self.what, element, key, start, end, self.__cause__)
 
@@ -62,7 +62,7 @@ class AggregationFailed(OperatorFailed):
 
 
 class InvalidRecord(StreamError, TypeError):
-    """An element that no windowed operator can take: not a Record, or a key that has no bytes."""
+    """An element that no windowed operator can take: not a Record, or one whose key cannot be serialised."""
 
 
 class TaskDead(StreamError):
@@ -70,4 +70,4 @@ class TaskDead(StreamError):
 
 
 class RestoreError(StreamError):
-    """A changelog that this task cannot be restored from: another application, definition, partition or format."""
+    """This task cannot be restored from a changelog: another application, definition, partition or format."""

@@ -6,14 +6,18 @@ and tags in Kafka Streams. An exporter (Prometheus) maps these samples."""
 from __future__ import annotations
 
 import time
-import weakref
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from streamactors.living import Living
 
 TASK_GROUP: Final = "stream-task-metrics"
 NODE_GROUP: Final = "stream-processor-node-metrics"
 STATE_GROUP: Final = "stream-state-metrics"
+LATE_ROWS: Final = 10
+"""So many late rows are kept, to be shown."""
 _WINDOW_MS: Final = 30_000
 _WINDOWS: Final = 2
 
@@ -110,6 +114,8 @@ class TaskMetrics:
     dropped_negative: int = 0
     dropped_stale: int = 0
     """Updates that are not the newest version of a key, answers to a row that has changed since, rows without a foreign key."""
+    late_rows: deque[tuple[Any, int, int]] = field(default_factory=lambda: deque(maxlen=LATE_ROWS))
+    """Key, timestamp and stream time of the last late rows."""
     suppressed: list[SuppressMetrics] = field(default_factory=list)
     emitting: list[EmitMetrics] = field(default_factory=list)
     _rate: Rate = field(default_factory=Rate)
@@ -141,5 +147,5 @@ class TaskMetrics:
             yield Sample("emit-final-latency-max", NODE_GROUP, node, maximum)
 
 
-LIVE_TASKS: Final[weakref.WeakSet[TaskMetrics]] = weakref.WeakSet()
+LIVE_TASKS: Final[Living[TaskMetrics]] = Living()
 """The tasks of all running graphs, for exporters."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,7 +20,7 @@ from streamactors.windows.metrics import LIVE_TASKS, TaskMetrics
 class WindowCollector(Collector):
     """Reads the metrics of the tasks at each scrape."""
 
-    def __init__(self, tasks: Collection[TaskMetrics] = LIVE_TASKS) -> None:
+    def __init__(self, tasks: Iterable[TaskMetrics] = LIVE_TASKS) -> None:
         self._tasks = tasks
 
     def collect(self) -> Iterator[Metric]:

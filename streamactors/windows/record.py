@@ -72,7 +72,7 @@ class Record(_Frozen):
     """A keyed, timestamped value: the input of windows, and the output of tables without windows.
 
     `timestamp` is in milliseconds since the epoch. The first windowed operator drops rows with a negative timestamp.
-    Raises InvalidTimestamp if `timestamp` is no int."""
+    Raises InvalidTimestamp if `timestamp` is not an int."""
 
     __slots__ = ("key", "value", "timestamp", "context")  # noqa: RUF023 - the order of the constructor
 

@@ -3,12 +3,12 @@
 Kafka Streams keeps bytes, so a function may change what it gets, and no store changes with it. Here a store keeps objects. Two rules give the same
 results, with restarts and without:
 
-* A store owns the objects that it keeps: it copies what it is given. A key is copied once, when its entry is made.
-* What a store has stays its own: a reader gets a copy. An object that leaves the store (replaced, removed) needs none.
+* A store owns the objects that it keeps: it copies its arguments. A key is copied once, when its entry is made.
+* A store's objects stay its own: a reader gets a copy. An object that leaves the store (replaced, removed) needs none.
 
 A function that gets the key of a table's update gets a copy, too: the update also has the bytes of the key, and both must stay equal.
 
-Only what can change is copied; looking at the type of an int or a str costs some 20 ns."""
+Only what can change is copied; a check of the type of an int or a str costs some 20 ns."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.windows.test_against_model import check
 from tests.windows.words import CLOSED, limited
 
 quiet = settings(deadline=None, suppress_health_check=list(HealthCheck))
-IDLE_AFTER = 7
+IDLE_AFTER_MS = 7
 
 
 def compacted(changes: list[Any], live: dict[bytes, bytes]) -> dict[bytes, bytes]:
@@ -42,15 +42,15 @@ def test_silence_closes_the_first_window_at_the_millisecond_that_was_foretold(
     rows = tuple((key, "x", timestamp) for key, _, timestamp in case.rows)
     steps = () if emits else (("final", None, None),)
     case = Case(case.windows, aggregate, steps, rows, emits, "strict")
-    under_test = driver(case, idle_after=IDLE_AFTER)
+    under_test = driver(case, idle_after=f"{IDLE_AFTER_MS}ms")
     for row in rows:
         under_test.pipe(*row)
     silent_ms = 0
     assume(under_test._task.idle_due_ms() is not None)
     while (due_ms := under_test._task.idle_due_ms()) is not None:
         assert due_ms > silent_ms
-        assert under_test.advance_wall_clock(due_ms - 1 - silent_ms) == []
-        if under_test.advance_wall_clock(1):
+        assert under_test.advance_wall_clock(f"{due_ms - 1 - silent_ms}ms") == []
+        if under_test.advance_wall_clock("1ms"):
             return
         silent_ms = due_ms  # the place of a session that was merged into another: nothing to emit
     raise AssertionError("nothing was emitted")
@@ -60,12 +60,12 @@ def test_silence_closes_the_first_window_at_the_millisecond_that_was_foretold(
 def test_silence_ends_a_time_limit_at_the_millisecond_that_was_foretold(limit: int) -> None:
     under_test = WindowTestDriver(
         lambda records: records.to_table().suppress(Suppressed.until_time_limit(limit, BufferConfig.unbounded())),
-        idle_after=IDLE_AFTER,
+        idle_after=f"{IDLE_AFTER_MS}ms",
     )
     under_test.pipe("a", 1, 100)
-    assert under_test._task.idle_due_ms() == IDLE_AFTER + limit
-    assert under_test.advance_wall_clock(IDLE_AFTER + limit - 1) == []
-    assert [plain(each) for each in under_test.advance_wall_clock(1)] == [("a", 1, 100)]
+    assert under_test._task.idle_due_ms() == IDLE_AFTER_MS + limit
+    assert under_test.advance_wall_clock(f"{IDLE_AFTER_MS + limit - 1}ms") == []
+    assert [plain(each) for each in under_test.advance_wall_clock("1ms")] == [("a", 1, 100)]
     assert under_test._task.idle_due_ms() is None
 
 

@@ -20,7 +20,7 @@ def test_the_code_of_the_page_runs() -> None:
 
 def test_every_picture_of_the_page_is_there_and_is_drawn() -> None:
     shown = set(re.findall(r"\]\(images/(.*?)\)", (DOCS / "windows.md").read_text()))
-    assert shown == {f"windows-{name}.png" for name in ("tumbling", "hopping", "session", "sliding")}
+    assert shown == {f"windows-{name}.png" for name in ("tumbling", "hopping", "zone", "session", "sliding")}
     for name in shown:
         assert (DOCS / "images" / name).read_bytes().startswith(b"\x89PNG")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from streamactors.durations import event_ms
 from streamactors.errors import BuildError, StageFailed
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import (
@@ -26,7 +27,6 @@ from streamactors.windows import (
     UnlimitedWindows,
     WindowedRecord,
 )
-from streamactors.windows.definitions.duration import to_ms
 from tests.windows.words import CLOSED, UNBOUNDED, W, finals, limited, pipe_all
 
 TEN = TimeWindows.of_size(10).with_grace(0)
@@ -155,7 +155,7 @@ def test_durations_of_other_types_are_refused(value: Any) -> None:
     ],
 )
 def test_durations_as_users_write_them(value: Any, ms: int) -> None:
-    assert to_ms(value, "x") == ms
+    assert event_ms(value, "x") == ms
 
 
 @pytest.mark.parametrize("semantics", ["Strict", "", "spark"])
@@ -166,7 +166,7 @@ def test_semantics_must_be_strict_or_kafka(semantics: Any) -> None:
 
 def test_windowed_by_wants_windows() -> None:
     for wrong in (None, 10, "10s", TimeWindows):
-        with pytest.raises(BuildError, match="no window definition"):
+        with pytest.raises(BuildError, match="not a window definition"):
             finals(wrong)
 
 
@@ -192,7 +192,7 @@ def test_functions_must_be_callable() -> None:
 def test_suppress_wants_a_suppression_and_a_buffer() -> None:
     with pytest.raises(BuildError, match="does not say when"):
         WindowTestDriver(lambda r: r.to_table().suppress("10s"))
-    with pytest.raises(BufferPolicyError, match="is no buffer"):
+    with pytest.raises(BufferPolicyError, match="is not a buffer"):
         Suppressed.until_time_limit("10s", 100)  # type: ignore[arg-type]
 
 

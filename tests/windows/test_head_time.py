@@ -91,15 +91,15 @@ def test_what_is_being_taken_away_goes_no_further_than_to_meet_the_others() -> N
     order.leave("a")
     order.leave("b")
     assert order.take(0) == []
-    assert [order.stand(name) for name in ("a", "b")] == [(1, 2), (1, 1)]
+    assert [order.taken_to(name) for name in ("a", "b")] == [(1, 2), (1, 1)]
     assert len(order.take_before({"a": (1, 2), "b": (1, 4)}, 10)) == 3
     order.pass_marks({})
     assert order.positions() == {"a": (1, 2), "b": (1, 4)}
     order.mark("b", (1, 6))  # without rows, behind where all stand
     order.pass_marks({})
-    assert order.stand("b") == (1, 4)
+    assert order.taken_to("b") == (1, 4)
     order.pass_marks({"b": (1, 6)})
-    assert order.stand("b") == (1, 6)
+    assert order.taken_to("b") == (1, 6)
 
 
 def test_rows_before_a_target_do_not_wait_for_what_cannot_come() -> None:

@@ -17,7 +17,7 @@ def test_late_rows_of_a_step_are_logged_once_and_all_are_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(late_rows, "log_limited", LogLimit(now_s=lambda: 0.0).log)
-    env: Any = SimpleNamespace(late=None, metrics=SimpleNamespace(dropped_late=0))
+    env: Any = SimpleNamespace(late=None, metrics=SimpleNamespace(dropped_late=0, late_rows=[]))
     for at_ms in range(100):
         refuse_row("visits", env, Record("a", 1, at_ms), 0, 100, stream_time=1_000, grace_ms=0)
     refuse_row("others", env, Record("b", 1, 7), 0, 100, stream_time=1_000, grace_ms=0)

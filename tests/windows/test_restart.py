@@ -12,7 +12,6 @@ import pytest
 from streamactors.codec import CodecError, dumps, loads
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import (
-    Change,
     Record,
     RestoreError,
     SessionWindows,
@@ -21,7 +20,7 @@ from streamactors.windows import (
     TaskIdentity,
     TimeWindows,
 )
-from streamactors.windows.state.store_log import META_KEY
+from streamactors.windows.state.store_log import META_KEY, Change
 from streamactors.windows.topology.chain import Records, tasks_of
 from streamactors.windows.topology.task_factory import TaskFactory
 from tests.windows.words import CLOSED, UNBOUNDED, R, W, finals, limited, pipe_all

@@ -12,7 +12,7 @@ from streamactors.testing import TopologyDriver
 from streamactors.testing.window_test_driver import WindowTestDriver
 from streamactors.windows import BufferConfig, JoinWindows, SessionWindows, SlidingWindows, Suppressed, TimeWindows
 
-IDLE_AFTER = 50
+IDLE_AFTER_MS = 50
 WINDOWS = {
     "time": TimeWindows.of_size(10).with_grace(3),
     "hopping": TimeWindows.of_size(10).advance_by(5).with_grace(0),
@@ -31,7 +31,7 @@ def windowed(kind: str, semantics: Any, held_by: str) -> WindowTestDriver:
             return table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())).to_stream()
         return table.suppress(Suppressed.until_time_limit(7, BufferConfig.unbounded())).to_stream()
 
-    return WindowTestDriver(build, idle_after=IDLE_AFTER)
+    return WindowTestDriver(build, idle_after=f"{IDLE_AFTER_MS}ms")
 
 
 def joined(how: Any, semantics: Any) -> TopologyDriver:
@@ -40,7 +40,7 @@ def joined(how: Any, semantics: Any) -> TopologyDriver:
         lambda topics: topics.stream("left").join(
             topics.stream("right"), lambda left, right: (left, right), windows, how=how, semantics=semantics
         ),
-        idle_after=IDLE_AFTER,
+        idle_after=f"{IDLE_AFTER_MS}ms",
     )
 
 
@@ -54,7 +54,7 @@ def check(driver: Any, *, early: bool = False) -> None:
         if due_ms is None:
             assert task.idle(10**9) == [], "a task that holds something names the moment at which it emits it"
             return
-        assert due_ms > max(last_ms, IDLE_AFTER)
+        assert due_ms > max(last_ms, IDLE_AFTER_MS)
         assert task.idle(due_ms - 1) == []
         assert task.idle(due_ms) != [] or early
         last_ms = due_ms
@@ -96,7 +96,7 @@ def test_rows_that_wait_for_a_table_with_history_are_joined_at_the_moment_that_t
             topics.table("right", history=1_000), lambda left, right: (left, right), how=how, grace=7
         ),
         semantics=semantics,
-        idle_after=IDLE_AFTER,
+        idle_after=f"{IDLE_AFTER_MS}ms",
     )
     for key in "ab":
         driver.pipe("right", key, "there", 0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streamactors import Flow, KillSwitches, Sink, Source
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.marks.marks import Assigned, EndOfInput, Idle, Revoked
 from streamactors.engine.supervision import resuming
 from streamactors.windows import (
@@ -242,7 +242,7 @@ def test_a_task_of_two_topics_ends_and_falls_silent_with_both(timeless: ActorSys
 
 
 def idle(records: Any) -> Any:
-    return records.group_by_key().windowed_by(TEN, idle_after=100).count().suppress(CLOSED)
+    return records.group_by_key().windowed_by(TEN, idle_after="100ms").count().suppress(CLOSED)
 
 
 def test_the_idle_signal_of_all_inputs_of_a_partition_closes_its_windows(timeless: ActorSystem) -> None:
@@ -267,16 +267,16 @@ def test_without_partitions_the_stage_measures_silence_itself(timeless: ActorSys
     with Bench(timeless, stage(idle)) as bench:
         bench.request(100)
         bench.send(row("a", 5))
-        bench.advance(104)
+        bench.advance("104ms")
         assert bench.received == []
-        bench.advance(1)
+        bench.advance("1ms")
         assert bench.received == [W("a", 0, 10, 1, 5)]
         bench.send(row("b", 10))
-        bench.advance(50)
+        bench.advance("50ms")
         bench.send(row("b", 11))
-        bench.advance(108)
+        bench.advance("108ms")
         assert len(bench.received) == 1
-        bench.advance(1)
+        bench.advance("1ms")
         assert len(bench.received) == 2
         bench.cancel()
 
@@ -286,10 +286,10 @@ def test_an_input_that_is_not_asked_is_not_silent(timeless: ActorSystem) -> None
         bench.request(1)
         bench.send(row("a", 5), row("a", 12))  # the first window is out; nobody asks for more
         assert len(bench.received) == 1
-        bench.advance(10_000)
+        bench.advance("10s")
         bench.request(1)
         assert len(bench.received) == 1
-        bench.advance(200)
+        bench.advance("200ms")
         assert len(bench.received) == 2
         bench.cancel()
 

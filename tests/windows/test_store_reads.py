@@ -20,18 +20,21 @@ class Task:
 class Stage:
     """A stage with one task whose state is there, and `restoring` others."""
 
-    stores = frozenset({"counts"})
-    serdes = Serdes()
-    readable_tasks = (Task(),)
-
     def __init__(self, restoring):
-        self.restoring = restoring
+        self.state = SimpleNamespace(restores=SimpleNamespace(reading=set(range(restoring))))
+        self.tasks = SimpleNamespace(tasks={0: Task()})
 
-    def when_committed(self, read):
-        read()()
+    def step(self, event):
+        self.reads.look_up()
+        self.reads.answer()
 
     def async_callback(self, handler):
         return SimpleNamespace(invoke=handler)
+
+
+def reads_of(stage):
+    stage.reads = StageReads(stage, frozenset({"counts"}), Serdes())
+    return stage.reads
 
 
 @pytest.mark.parametrize("dirty", [False, True])
@@ -45,8 +48,8 @@ class Stage:
     ],
 )
 def test_what_a_state_that_is_being_restored_may_have_is_not_said_to_be_missing(request_, found, dirty):
-    assert [each.key for each in StageReads(Stage(0)).read("counts", request_, dirty=dirty).result(5)] == found
-    answer = StageReads(Stage(2)).read("counts", request_, dirty=dirty)
+    assert [each.key for each in reads_of(Stage(0)).read("counts", request_, dirty=dirty).result(5)] == found
+    answer = reads_of(Stage(2)).read("counts", request_, dirty=dirty)
     if request_.kind == "get" and found:
         assert [each.key for each in answer.result(5)] == found
     else:

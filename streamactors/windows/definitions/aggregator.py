@@ -6,6 +6,7 @@ in use and its type is mutable."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,7 @@ def reducing(fn: Callable[[Any, Any], Any]) -> Aggregator:
     """`fn(old, new)`; the first value is the aggregate itself."""
     _must_be_callable(fn, "reduce", "fn(old, new)")
 
+    @functools.wraps(fn)
     def add(old: Any, new: Any) -> Any:
         return new if old is None else fn(old, new)
 
@@ -90,7 +92,8 @@ def _must_be_callable(fn: object, where: str, form: str) -> None:
 def as_values(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return `fn` with a copy of the aggregate as its first argument wherever the type is mutable.
 
-    It raises TypeError if `fn` changes that copy and returns None: as with `list.append`, the user wanted to keep the aggregate, and None deletes it."""
+    It raises TypeError naming `fn` if it changes that copy and returns None: as with `list.append`, the user wanted to keep the aggregate, and None
+    deletes it."""
 
     def apply(aggregate: Any, value: Any) -> Any:
         if type(aggregate) in IMMUTABLE:
@@ -98,16 +101,27 @@ def as_values(fn: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         copied = snapshot(aggregate)
         result = fn(copied, value)
         if result is None:
-            refuse_lost_change(copied, aggregate)
+            refuse_lost_change(fn, copied, aggregate, value)
         return result
 
     return apply
 
 
-def refuse_lost_change(changed: Any, before: Any) -> None:
-    """A function got `changed`, which was equal to `before`, and returned None. Raises TypeError if it has changed it."""
+def refuse_lost_change(fn: Callable[..., Any], changed: Any, before: Any, value: Any) -> None:
+    """`fn` got `changed`, which was equal to `before`, with `value`, and returned None. Raises TypeError if it has changed it."""
     if not is_unchanged(changed, before):
+        chosen = fn.function_of(value) if hasattr(fn, "function_of") else fn
         raise TypeError(
-            "the function changed the aggregate in place and returned None, which deletes the entry; return the aggregate: "
+            f"{_named(chosen)} changed the aggregate in place and returned None, which deletes the entry; return the aggregate: "
             "`seen.append(value)` is followed by `return seen`. To delete, return None and leave the aggregate as it is"
         )
+
+
+def _named(fn: Callable[..., Any]) -> str:
+    """Return the name of a user's function, with file and line where it has them."""
+    while hasattr(fn, "__wrapped__"):
+        fn = fn.__wrapped__
+    fn = getattr(fn, "func", fn)  # of a partial
+    code = getattr(fn, "__code__", None)
+    place = "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+    return f"the function {getattr(fn, '__qualname__', repr(fn))}{place}"

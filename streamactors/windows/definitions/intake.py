@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamactors.durations import Duration, whole_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +21,5 @@ def intake(where: str, changelog: object, max_task_idle: Duration | None) -> Int
     """Check the parameters of group_by_key, key_by or to_table."""
     if not isinstance(changelog, bool):
         raise BuildError(f"{where}: changelog is {changelog!r}; give True or False")
-    idle_ms = None if max_task_idle is None else to_ms(max_task_idle, f"{where}: max_task_idle")
+    idle_ms = None if max_task_idle is None else whole_ms(max_task_idle, f"{where}: max_task_idle")
     return Intake(changelog, idle_ms)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from streamactors.durations import MAX_MS, EventSpan, event_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import MAX_MS, Duration, to_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,26 +16,29 @@ class JoinWindows:
     """Made by `of`. `grace_ms` of None: no grace was given yet."""
 
     before_ms: int
+    """How much older a row of the other side may be, in milliseconds of event time."""
     after_ms: int
+    """How much newer a row of the other side may be, in milliseconds of event time."""
     grace_ms: int | None = None
+    """How late a row may come, in milliseconds of event time. None: `grace` was not called."""
 
     @classmethod
-    def of(cls, difference: Duration) -> JoinWindows:
-        """Rows at most `difference` (ms, a timedelta or a text) apart match, whichever comes first."""
-        ms = to_ms(difference, "JoinWindows: difference")
+    def of(cls, difference: EventSpan) -> JoinWindows:
+        """Rows at most `difference` (ms, a timedelta or a string) apart match, whichever comes first."""
+        ms = event_ms(difference, "JoinWindows: difference")
         return cls(ms, ms)
 
-    def before(self, before: Duration) -> JoinWindows:
-        """Right rows may be earlier than the left row by at most `before` (ms, a timedelta or a text); negative: they must be later."""
-        return self._with(replace(self, before_ms=to_ms(before, "JoinWindows: before", minimum=-MAX_MS)))
+    def before(self, before: EventSpan) -> JoinWindows:
+        """Right rows may be earlier than the left row by at most `before` (ms, a timedelta or a string); negative: they must be later."""
+        return self._with(replace(self, before_ms=event_ms(before, "JoinWindows: before", minimum=-MAX_MS)))
 
-    def after(self, after: Duration) -> JoinWindows:
-        """Right rows may be later than the left row by at most `after` (ms, a timedelta or a text); negative: they must be earlier."""
-        return self._with(replace(self, after_ms=to_ms(after, "JoinWindows: after", minimum=-MAX_MS)))
+    def after(self, after: EventSpan) -> JoinWindows:
+        """Right rows may be later than the left row by at most `after` (ms, a timedelta or a string); negative: they must be earlier."""
+        return self._with(replace(self, after_ms=event_ms(after, "JoinWindows: after", minimum=-MAX_MS)))
 
-    def with_grace(self, grace: Duration) -> JoinWindows:
-        """Wait for late rows until stream time has passed a row's window by `grace` (ms, a timedelta or a text)."""
-        return replace(self, grace_ms=to_ms(grace, "JoinWindows: grace"))
+    def with_grace(self, grace: EventSpan) -> JoinWindows:
+        """Wait for late rows until stream time has passed a row's window by `grace` (ms, a timedelta or a string)."""
+        return replace(self, grace_ms=event_ms(grace, "JoinWindows: grace"))
 
     def with_no_grace(self) -> JoinWindows:
         """Wait for no late rows."""

@@ -16,7 +16,7 @@ _ALLOWED: Final = "which takes the letters a to z and A to Z, digits, '.', '_' a
 
 
 def checked_name(where: str, name: object) -> str:
-    """Return the name of a step or a store. Raises BuildError for what cannot be part of a topic's name."""
+    """Return the name of a step or a store. Raises BuildError for a name that cannot be part of a topic's name."""
     if not isinstance(name, str) or not name:
         raise BuildError(f"{where}: name is {name!r}; give a string that is not empty")
     if found := _OTHER.search(name):
@@ -39,7 +39,7 @@ def checked_group(where: str, group: str | None) -> str:
 
 
 def topic_of(where: str, group: str, name: str, suffix: str) -> str:
-    """Return the name of a topic of a group's step. Raises BuildError if it is no name of a topic."""
+    """Return the name of a topic of a group's step. Raises BuildError if it is not a valid topic name."""
     return checked_topic(where, group, f"{name}-{suffix}")
 
 
@@ -49,7 +49,7 @@ def changelog_topic(application: str, store: str) -> str:
 
 
 def checked_topic(where: str, group: str, rest: str) -> str:
-    """Return the name of a topic that begins with that of a group. Raises BuildError if it is no name of a topic."""
+    """Return the name of a topic that begins with that of a group. Raises BuildError if it is not a valid topic name."""
     topic = f"{checked_group(where, group)}-{rest}"
     if len(topic) > _LONGEST:
         raise BuildError(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from streamactors.durations import EventSpan, event_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.names import checked_name
 
 
@@ -25,7 +25,9 @@ class BufferConfig:
     """The bounds of a suppress buffer; None: no bound. Made by `unbounded`, `max_records` or `max_bytes`."""
 
     record_bound: int | None = None
+    """The most records of the buffer. None: no bound."""
     byte_bound: int | None = None
+    """The most bytes of the buffer. None: no bound."""
 
     @staticmethod
     def unbounded() -> StrictBuffer:
@@ -40,7 +42,7 @@ class BufferConfig:
 
     @staticmethod
     def max_bytes(count: int) -> BoundedBuffer:
-        """At most `count` bytes of serialised entries; as max_records."""
+        """At most `count` bytes of serialised entries; a full buffer behaves as in max_records."""
         return BoundedBuffer(None, _bound(count, "max_bytes"))
 
     def emit_early_when_full(self) -> EagerBuffer:
@@ -90,15 +92,21 @@ class Suppressed:
     """When a suppression emits: `until_window_closes` or `until_time_limit`."""
 
     final: bool
+    """True: a window is emitted once, when it closes."""
     limit_ms: int
+    """How long an update waits for a newer one, in milliseconds of event time."""
     buffer: BufferConfig
+    """The bounds of the buffer, and what happens when it is full."""
     name: str | None = None
+    """The name of the buffer and of its changelog. None: a name is made."""
     early_every_ms: int | None = None
+    """Also emit an open window this often, in milliseconds of event time. None: only the final result."""
     restarts_timer: bool = False
+    """True: each update begins the time limit anew."""
 
     @staticmethod
     def until_window_closes(buffer: StrictBuffer | BoundedBuffer = _UNBOUNDED) -> Suppressed:
-        """Only the last update of a window, when stream time has passed its end by the grace period.
+        """Emit only the last update of a window, when stream time has passed its end by the grace period.
 
         Raises BufferPolicyError for a buffer that emits early, because early results are not final."""
         _must_be_buffer(buffer, "until_window_closes")
@@ -110,22 +118,22 @@ class Suppressed:
         return Suppressed(True, 0, buffer)
 
     @staticmethod
-    def until_time_limit(limit: Duration, buffer: BufferConfig) -> Suppressed:
-        """At most one update of an entry every `limit` (ms, a timedelta or a text) of stream time, counted from the first one held back."""
+    def until_time_limit(limit: EventSpan, buffer: BufferConfig) -> Suppressed:
+        """Emit at most one update of an entry every `limit` (ms, a timedelta or a string) of stream time, counted from the first one held back."""
         _must_be_buffer(buffer, "until_time_limit")
-        return Suppressed(False, to_ms(limit, "Suppressed.until_time_limit: limit"), buffer)
+        return Suppressed(False, event_ms(limit, "Suppressed.until_time_limit: limit"), buffer)
 
     def with_name(self, name: str) -> Suppressed:
         """Name the operator; its store is then `name`-store."""
         return replace(self, name=checked_name("Suppressed", name))
 
-    def with_early_results(self, every: Duration = 0) -> Suppressed:
-        """Emit updates at once, too, with is_final=False: at most one per window and `every` (ms, a timedelta or a text) of stream time.
+    def with_early_results(self, every: EventSpan = 0) -> Suppressed:
+        """Emit updates at once, too, with is_final=False: at most one per window and `every` (ms, a timedelta or a string) of stream time.
 
         The final result follows with is_final=True. Only for until_window_closes."""
         if not self.final:
             raise BuildError("Suppressed.until_time_limit has no final results, so it has no early ones either")
-        return replace(self, early_every_ms=to_ms(every, "Suppressed: early results every"))
+        return replace(self, early_every_ms=event_ms(every, "Suppressed: early results every"))
 
     def restart_timer_on_update(self) -> Suppressed:
         """Wait for `limit` of stream time without an update (debounce) instead of since the first one."""
@@ -142,5 +150,5 @@ class Suppressed:
 def _must_be_buffer(buffer: object, where: str) -> None:
     if not isinstance(buffer, BufferConfig):
         raise BufferPolicyError(
-            f"Suppressed.{where}: {buffer!r} is no buffer; give BufferConfig.unbounded() or BufferConfig.max_records(n)"
+            f"Suppressed.{where}: {buffer!r} is not a buffer; give BufferConfig.unbounded() or BufferConfig.max_records(n)"
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from streamactors.durations import EventSpan, event_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.windows import (
     SessionWindows,
     SlidingWindows,
@@ -29,18 +29,18 @@ class Windowing:
     retention_ms: int = 0
 
 
-def windowing(windows: object, semantics: object, retention: Duration | None) -> Windowing:
+def windowing(windows: object, semantics: object, retention: EventSpan | None) -> Windowing:
     """Check the parameters of windowed_by."""
     if not isinstance(windows, TimeWindows | SessionWindows | SlidingWindows | UnlimitedWindows):
         raise BuildError(
-            f"windowed_by: {windows!r} is no window definition; give TimeWindows.of_size(…), SessionWindows.with_gap(…), "
+            f"windowed_by: {windows!r} is not a window definition; give TimeWindows.of_size(…), SessionWindows.with_gap(…), "
             "SlidingWindows.of_difference(…), UnlimitedWindows.of() or CountWindows.of_size(…)"
         )
     if semantics not in _SEMANTICS:
         raise BuildError(f'windowed_by: semantics is {semantics!r}; choose "strict" or "kafka"')
     grace_of(windows)
     needed = windows.shortest_retention_ms
-    kept = needed if retention is None else to_ms(retention, "windowed_by: retention")
+    kept = needed if retention is None else event_ms(retention, "windowed_by: retention")
     if kept < needed:
         raise BuildError(
             f"windowed_by: retention is {kept} ms, but {windows.shape} with a grace of {windows.grace_ms} ms need "

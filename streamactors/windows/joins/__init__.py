@@ -1,1 +1,1 @@
-"""The operators of joins: a list of rows of one side in, a list of results out. `topology/` puts them into tasks."""
+"""The operators of joins: each takes a list of rows of one side and returns a list of results. `topology/` puts them into tasks."""

@@ -2,11 +2,11 @@
 
 Owner: WindowTask; five operators, with two internal topics between them, as in Kafka Streams:
 
-1. `Subscribe`, behind the left table: sends (foreign key, what to do, hash of the value, left key) to the right table's partition.
+1. `Subscribe`, downstream of the left table: sends (foreign key, what to do, hash of the value, left key) to the right table's partition.
 2. `ForeignSubscriptions`, there: keeps who subscribes to which right key, and answers with the right value.
-3. `TellSubscribers`, behind the right table: answers all subscribers of a key that changed, by the bytes of their keys.
-4. `Resolve`, behind the answers: joins if the hash is still that of the left table's value; else the answer is dropped, counted.
-5. the table of the results (`tables/source.py`); in strict mode it forwards a deletion only of what is there."""
+3. `TellSubscribers`, downstream of the right table: answers all subscribers of a key that changed, by the bytes of their keys.
+4. `Resolve`, downstream of the answers: joins if the hash is still that of the left table's value; else the answer is dropped, counted.
+5. the table of the results (`tables/source.py`); in strict mode it forwards a deletion only of an existing entry."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ class Subscribe(Operator):
                 now = None if new is None else self._foreign_key(snapshot(key), snapshot(new))
                 before = None if old is None else self._foreign_key(snapshot(key), old)
                 if now is not None:
-                    identify(now)  # or the step behind the internal topic would fail, which does not know the row
+                    identify(
+                        now
+                    )  # or the step downstream of the internal topic would fail, which does not know the row
             except Exception as error:  # noqa: BLE001 - whatever user code raises
                 self.env.settle(OperatorFailed(self.node, "the foreign key", new, key, None, None, error))
                 continue
@@ -241,8 +243,8 @@ class ForeignSubscriptions(Operator):
     def restore(self, reader: StoreReader) -> None:
         if reader.state(self._log) is not None:
             for where, *fields in reader.entries():
-                behind = _LENGTH.size + _LENGTH.unpack_from(where)[0]
-                self._subscribers.put(where[:behind], where[behind:], as_restored(Subscriber(*fields)))
+                end = _LENGTH.size + _LENGTH.unpack_from(where)[0]
+                self._subscribers.put(where[:end], where[end:], as_restored(Subscriber(*fields)))
 
 
 def _group(ident: Ident) -> bytes:

@@ -1,8 +1,8 @@
 """A stream joined with the answers of a function: a database, a service, a dictionary.
 
-Owner: WindowTask. Each key of a list of rows is asked for once, all keys at the same time, and the rows go on in their order when the last
+Owner: WindowTask. Each key of a list of rows is asked for once, all keys at the same time, and the rows continue in their order when the last
 answer is there. So order, positions and exactly once are those of any other step. Answers are kept in a bounded cache of the
-task. The cache is no state: a restart asks again."""
+task. The cache is not state: a restart asks again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from streamactors.windows.record import Record
 from streamactors.windows.values import snapshot
 
 _Asked: TypeAlias = tuple[Record, Any, "Ident | None", "Exception | None"]
-"""A row, its key, the key's ident if somebody must be asked for it, and what is wrong with the row."""
+"""A row, its key, the key's ident if the lookup must be asked for it, and the error of the row."""
 
 
 class LookupJoin(Operator):
     """Emits joiner(value, answer). Inner: only where the answer is not None; left: with None, too.
 
     A row without value is dropped and counted; a row without key (or whose mapped key is None) too, but in a left join it gives
-    joiner(value, None) and nobody is asked. A call that raises fails the rows of its key; the next list of rows asks again."""
+    joiner(value, None) and the lookup is not asked. A call that raises fails the rows of its key; the next list of rows asks again."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LookupJoin(Operator):
         self._ahead: dict[Ident, LookupAnswer] = {}
 
     def ask_ahead(self, rows: Sequence[Any]) -> None:
-        """Ask for the keys of rows that will come one by one."""
+        """Ask for the keys of rows that are then processed one by one."""
         self._ahead = {}
         self._ahead = self._answers([self._asked(row) for row in rows if isinstance(row, Record)])
 

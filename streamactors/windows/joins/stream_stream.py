@@ -123,7 +123,7 @@ class JoinSide(Operator):
     def _release(
         self, entry: UnmatchedValues, time: int, is_left: bool, trigger: Record | None, found: list[Any]
     ) -> None:
-        """Append the results of rows that have waited in vain. A failing one is settled by itself: the row that moved the time is another one."""
+        """Append the results of rows that found no match. Their failures are handled apart from the row that moved the time."""
         fn = self._fn
         context = None if trigger is None else trigger.context
         for value in entry.values:
@@ -157,7 +157,7 @@ class JoinSide(Operator):
         return None if first == NEVER else self._clock.silent.due_in(self._clock.stream_time, first + 1)
 
     def end(self, out: list[Any]) -> None:
-        """No row comes any more: the rows that wait give their results without a match."""
+        """No further row comes: the rows that wait give their results without a match."""
         if self._is_left and self._waiting is not None:
             for where, time, is_left, entry in list(self._waiting.in_order()):
                 self._release(entry, time, is_left, None, out)
@@ -181,7 +181,7 @@ class JoinSide(Operator):
         return self._reach_left if is_left else self._reach_right
 
     def _given_alone(self, is_left: bool, key: Any, time: int) -> None:
-        """The rows of a side, key and time have given their results without a match."""
+        """Rows of a side, key and time have emitted their results without a match."""
 
 
 class StrictSide(JoinSide):
@@ -229,7 +229,7 @@ class StrictSide(JoinSide):
 
 
 class KafkaSide(JoinSide):
-    """Kafka Streams' results row for row: KStreamKStreamJoin and KStreamJoinWindow of 4.1."""
+    """Kafka Streams' results row for row: KStreamKStreamJoin and KStreamJoinWindow of 4.4."""
 
     def _take(self, row: Record, out: list[Any]) -> None:
         key, timestamp, clock, waiting = row.key, row.timestamp, self._clock, self._waiting

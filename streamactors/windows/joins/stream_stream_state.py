@@ -190,7 +190,7 @@ class WaitingRows:
                 self._log.touch(where, entry)
 
     def matched(self, ident: Ident, time: int, side: bytes) -> None:
-        """Rows of this key, time and side have a match: they wait no more."""
+        """Rows of this key, time and side have a match, so they do not wait any longer."""
         if time >= self.first_time:
             self.remove(_where(ident, time, side))
 
@@ -207,7 +207,7 @@ class WaitingRows:
             yield where, int.from_bytes(where[:8], "big"), where[8:9] == LEFT, entry
 
     def look_again(self) -> None:
-        """Entries have left: find the first that is there."""
+        """Entries were removed: find the first that is left."""
         low = None if self.first_time == NEVER else self.first_time.to_bytes(8, "big")
         first = self._entries.first(low)
         self.first_time = NEVER if first is None else int.from_bytes(first[0][:8], "big")

@@ -62,7 +62,7 @@ class MissingKey(StreamError):
 
 
 class GracefulTableJoin(StreamTableJoin):
-    """See the module."""
+    """The operator of the stream: a row waits in its store until the stream's time has passed the row's time plus the grace."""
 
     def __init__(
         self,
@@ -131,8 +131,8 @@ class GracefulTableJoin(StreamTableJoin):
     def _release(self, limit: int, out: list[Any]) -> None:
         if limit < self._first_time:
             return
-        behind = None if limit >= END_OF_TIME else (limit + 1).to_bytes(8, "big")
-        for where, entry in self._held.scan(None, behind):
+        until = None if limit >= END_OF_TIME else (limit + 1).to_bytes(8, "big")
+        for where, entry in self._held.scan(None, until):
             self._held.remove(where)
             self._log.leave(where, entry)
             self._count -= 1

@@ -1,6 +1,6 @@
 """A table joined with a table: an update of one side meets the entry of the other side.
 
-Owner: WindowTask; one operator for each side, and one behind both. The time of a result is the later one of the update
+Owner: WindowTask; one operator for each side, and one downstream of both. The time of a result is the later one of the update
 and of the other side's entry, also for deletions. In Kafka mode a deletion is forwarded even if the result never existed;
 in strict mode only if it did."""
 
@@ -45,7 +45,7 @@ class TableJoin:
 class TableJoinSide(Operator):
     """One side. `other`: the table of the other side. `skips_stale`: this side is versioned, and only its newest versions join.
     `diamond`: both tables derive from one table. Then the other side may have changed with the same row, so this side does not know whether
-    there was a result before. It forwards deletions in any case, and TableJoinResult drops those of results that are not there."""
+    there was a result before. It forwards deletions in any case, and TableJoinResult drops those of results that do not exist."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class TableJoinResult(Operator):
     """Downstream of both sides: the joined table, with a store if it has a name. Without one it is computed when it is read.
 
     `diamond`: both tables derive from one table, so an update of that table arrives by each side. The store then says what was forwarded:
-    an equal result is not forwarded again, and a deletion only where there is a result."""
+    an equal result is not forwarded again, and a deletion only if a result exists."""
 
     def __init__(
         self,

@@ -34,9 +34,10 @@ W = TypeVar("W", bound=TimeWindows | SessionWindows | SlidingWindows | Unlimited
 class AggregateSpec(Generic[W]):
     """One windowed aggregation of a blueprint with every choice made.
 
-    `kafka`: Kafka's semantics to the letter. `finals`: the operator itself or a step behind it on the same table emits
+    `kafka`: Kafka's semantics to the letter. `finals`: the operator itself or a later step on the same table emits
     final results. `old_from_init`: the first update of a window carries the initial value as its old one, as in Kafka
-    Streams, where some later updates carry none. False: each update carries the value that was forwarded before it, or None."""
+    Streams, where some later updates carry none. False: each update carries the value that was forwarded before it, or None.
+    `fill_empty_ms`: for so long after its last window a key also has final results of windows without rows; None: it has none."""
 
     node: str
     store: str
@@ -46,6 +47,7 @@ class AggregateSpec(Generic[W]):
     kafka: bool
     finals: bool
     old_from_init: bool = True
+    fill_empty_ms: int | None = None
 
 
 class AggregateOperator(TimedOperator):

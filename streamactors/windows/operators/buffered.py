@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from streamactors.windows.record import RecordContext
 from streamactors.windows.state.serdes import Serdes
+
+
+class OpenWindows(NamedTuple):
+    """The windows of an aggregation that a later row may still change: of windows of time the number of their starts, of sessions and sliding windows that of
+    all keys. `next_close_ms`: the stream time at which the first of them closes."""
+
+    open: int
+    next_close_ms: int | None
+
+
+class Buffering(Protocol):
+    """An operator that holds results back."""
+
+    @property
+    def holds(self) -> int:
+        """Number of entries that are held back. O(1)."""
+
+    def buffered(self) -> Buffered:
+        """Return the entries and bytes that are held back."""
 
 
 class Buffered(NamedTuple):

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from streamactors.errors import UnknownStore
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
+from streamactors.windows.operators.buffered import OpenWindows
 from streamactors.windows.record import LateRecord, RecordContext
 from streamactors.windows.state.changelog_settings import COMPACTED, expiring
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
@@ -46,7 +47,7 @@ Update: TypeAlias = tuple[
 class TaskEnvironment:
     """What a task gives its operators.
 
-    `late` collects refused rows; None: nobody wants them. `on_failure` is called when user code raises and returns True
+    `late` collects refused rows; None: they are dropped. `on_failure` is called when user code raises and returns True
     if the row is to be skipped (it is a dead letter then). `track_changes`: the task keeps a changelog."""
 
     def __init__(
@@ -67,7 +68,7 @@ class TaskEnvironment:
         """The settings of the changelogs that are not just compacted, by store."""
 
     def expires(self, log: StoreLog, retention_ms: int) -> None:
-        """The store of `log` hides entries behind its retention."""
+        """The store of `log` hides entries older than its retention."""
         self.changelog_settings[log.store] = settings = expiring(retention_ms)
         log.expires = settings is not COMPACTED
 
@@ -104,7 +105,7 @@ class Operator(ABC):
         """The input has ended: emit everything that is held."""
 
     def forwarded(self) -> None:  # noqa: B027 - most operators need none
-        """In a topology: everything behind this operator has processed what it emitted last."""
+        """In a topology: everything downstream of this operator has processed what it emitted last."""
 
     def changes(self, identity: TaskIdentity) -> Iterable[Change]:
         """Return the changelog entries of the state that changed since the last call."""
@@ -112,6 +113,10 @@ class Operator(ABC):
 
     def restore(self, reader: StoreReader) -> None:  # noqa: B027 - most operators need none
         """Rebuild the state from the changelog entries of this operator's store."""
+
+    def open_windows(self) -> OpenWindows | None:
+        """Return the windows that are open; None for an operator without windows, or if counting them would cost too much."""
+        return None
 
     def entries(self, request: StoreRequest) -> Iterable[StoreEntry]:
         """Return the entries of the store among which a query from outside chooses."""
@@ -121,7 +126,7 @@ class Operator(ABC):
 
     def read(self, ident: Ident, start: int | None, end: int | None) -> Found | None:
         """Return the entry of a key and window as downstream has seen it, or None. A view without a store computes it: raises OperatorFailed."""
-        raise NotImplementedError(f"{self.node} is no table")
+        raise NotImplementedError(f"{self.node} is not a table")
 
     def read_as_of(self, ident: Ident, time_ms: int) -> Found | None:
         """Return the version of a key that was valid at `time_ms`; without versions, the entry as `read` does."""
@@ -129,7 +134,7 @@ class Operator(ABC):
 
 
 class SilentTime:
-    """How silence moves a stream time: it advances with the wall clock from where it stood when the input fell silent."""
+    """How silence moves a stream time: it advances with the wall clock, from its value when the input fell silent."""
 
     __slots__ = ("_since",)
 
@@ -195,7 +200,7 @@ class TimedOperator(Operator):
         """Emit everything that is due at `stream_time`."""
 
     def _flushed_until(self) -> int:
-        """The stream time that closes what the end of the input makes final. Called before that is released."""
+        """The stream time that closes what the end of the input makes final. Called before these results are released."""
         return NO_TIME
 
     # ── changelog ─────────────────────────────────────────────────────────────────────────────────────────────────

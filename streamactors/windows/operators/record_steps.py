@@ -17,13 +17,15 @@ _RECORDS: Final = {Record}
 
 
 class AsRecords(Operator):
-    """Passes Records, and WindowedRecords as Records whose key is (key, start, end). Checks types once per chunk."""
+    """Passes Records, and WindowedRecords as Records whose key is (key, start, end). A chunk of Records is not copied."""
+
+    @staticmethod
+    def passes(rows: Sequence[Any]) -> bool:
+        """Return whether all rows are Records, which pass as they are."""
+        return set(map(type, rows)) <= _RECORDS
 
     def process(self, rows: Sequence[Any], out: list[Any]) -> None:
-        if set(map(type, rows)) <= _RECORDS:
-            out.extend(rows)
-        else:
-            out.extend(map(partial(as_record, self.node), rows))
+        out.extend(map(partial(as_record, self.node), rows))
 
 
 class MapRecords(Operator):
@@ -75,7 +77,7 @@ class KeyBy(MapRecords):
 
 
 def as_record(node: str, element: Any) -> Record:
-    """Return the Record that an element stands for. Raises InvalidRecord for an element of another type."""
+    """Return the Record that an element represents. Raises InvalidRecord for an element of another type."""
     if isinstance(element, WindowedRecord):
         key = (element.key, element.start, element.end)
         return Record(key, element.value, element.timestamp, element.context)

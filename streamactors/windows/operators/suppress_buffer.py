@@ -38,7 +38,7 @@ Where: TypeAlias = Ident | tuple[Ident, int, int]
 """Identifies an entry: the ident of the key, with start and end where there is a window."""
 
 BUCKETS: Final = 64
-"""A calendar queue divides the usual wait into so many buckets."""
+"""The number of buckets into which a calendar queue divides the usual wait."""
 
 
 class Held:
@@ -107,7 +107,7 @@ class SuppressBuffer(TimedOperator):
         if self._byte_bound is not None:
             self._byte_gauge = Gauge(f"{node}: bytes of entries that are held back", self._byte_bound, "bytes")
         self.leaves_when_forwarded = False
-        """Kafka mode: who reads an entry while it is being forwarded still sees the value before it (see `forwarded`)."""
+        """Kafka mode: a reader of an entry that is being forwarded still sees the value before it (see `forwarded`)."""
         self.sends_released = False
         """Strict mode: the old value of a result is the result that was released before it. Kafka Streams sends the value that was held back last."""
         self._leaving: dict[Where, Held] = {}
@@ -169,7 +169,7 @@ class SuppressBuffer(TimedOperator):
         return self._serialised(*_parts(where))
 
     def _weigh_and_pass(self, entry: Held, update: Update, out: list[Any]) -> None:
-        """What only some buffers do with an update: restart the timer, weigh the entry, emit an early result."""
+        """The steps of an update that only some buffers need: restart the timer, weigh the entry, emit an early result."""
         if self._restarts and entry.timestamp > entry.time:
             entry.time = entry.timestamp
         if self._early_every is not None and (entry.new is None or self.stream_time >= entry.next_early):
@@ -238,6 +238,11 @@ class SuppressBuffer(TimedOperator):
             self._report.size.record(self._bytes)
             self._report.count.record(len(self._held))
 
+    @property
+    def holds(self) -> int:
+        """Number of entries that are held back."""
+        return len(self._held)
+
     def buffered(self) -> Buffered:
         """Return what is held back. O(1) if bytes are bounded or metrics detailed, else O(entries)."""
         size = self._bytes if self._weighs else sum(self._size(entry) for entry in self._held.values())
@@ -257,7 +262,7 @@ class SuppressBuffer(TimedOperator):
         return None if entry.prior is None else (snapshot(entry.prior), None)  # its timestamp is not known
 
     def entries(self, request: StoreRequest) -> Iterator[StoreEntry]:
-        """Return the table as it was last emitted: its entries, and instead of those that are held the values before."""
+        """Return the table as it was last emitted: its entries, with the earlier values of those that are held back."""
         of = self.env.identity.of
         held = {_parts(entry.where): entry for entry in chain(self._held.values(), self._leaving.values())}
         for each in self._parent.entries(request):

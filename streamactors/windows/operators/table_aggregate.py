@@ -94,7 +94,7 @@ def _entry(fields: Sequence[Any]) -> TableEntry:
 
 
 class TableAggregate(TableOperator):
-    """count, reduce or aggregate without windows; the timestamp is the largest that went in."""
+    """count, reduce or aggregate without windows; the timestamp is the largest of the aggregated rows."""
 
     needs_value: ClassVar[bool] = True
 

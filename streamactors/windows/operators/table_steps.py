@@ -12,7 +12,7 @@ from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
 from streamactors.windows.record import Record, WindowedRecord
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
-from streamactors.windows.values import IMMUTABLE, snapshot
+from streamactors.windows.values import IMMUTABLE, is_unchanged, snapshot
 
 
 class TableStepOperator(Operator):
@@ -81,6 +81,22 @@ class TableFilter(TableStepOperator):
 
     def _forwards(self, new: Any, old: Any) -> bool:
         return new is not None or old is not None or not self._sends_old
+
+
+class TableOnChange(TableStepOperator):
+    """The same table; updates that change no value are not forwarded. Final results are: they have no update before them."""
+
+    def process(self, rows: Sequence[Update], out: list[Any]) -> None:
+        for update in rows:
+            _, key, start, end, new, old, _, _, final = update
+            try:
+                if final or not is_unchanged(new, old):
+                    out.append(update)
+            except Exception as error:  # noqa: BLE001 - the user's __eq__
+                self.env.settle(OperatorFailed(self.node, "the comparison", new, key, start, end, error))
+
+    def _value_of(self, value: Any) -> Any:
+        return value
 
 
 class ToStream(Operator):

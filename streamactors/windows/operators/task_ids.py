@@ -8,9 +8,12 @@ Owner: the stage; pure."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from streamactors.windows.errors import InvalidRecord
+
+if TYPE_CHECKING:
+    from streamactors.windows.topology.task_factory import TaskFactory
 
 ALONE: Final = -1
 """The task of a stream without partitions."""
@@ -23,18 +26,10 @@ class TaskId(NamedTuple):
     partition: int
 
 
-class SubTopology(Protocol):
-    """Makes the tasks of one sub-topology."""
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics whose rows the tasks take."""
-
-
 class TaskIds:
     """Names tasks. With one sub-topology the name of a task is its partition number, else a TaskId."""
 
-    def __init__(self, sub_topologies: Sequence[SubTopology] = ()) -> None:
+    def __init__(self, sub_topologies: Sequence[TaskFactory] = ()) -> None:
         self._sub_topology_of: dict[str, int] = {}
         if len(sub_topologies) > 1:
             self._sub_topology_of = {topic: at for at, each in enumerate(sub_topologies) for topic in each.topics}

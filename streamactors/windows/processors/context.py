@@ -1,46 +1,29 @@
-"""What a processor sees of its task: stores, time, timers, schedules, and the way to the steps behind it.
+"""What a processor sees of its task: stores, time, timers, schedules, and the way to the steps downstream.
 
 Owner: ProcessorOperator; used by the processor's own methods, on the thread of the task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from streamactors.durations import Duration
 from streamactors.errors import BuildError, StreamError
-from streamactors.windows.definitions.duration import Duration
-from streamactors.windows.operators.operator import TaskEnvironment
 from streamactors.windows.processors.punctuation import Clock, Scheduled, checked_schedule
-from streamactors.windows.processors.task_time import TaskTime
-from streamactors.windows.processors.timers import Timers
 from streamactors.windows.record import Record, RecordContext
+
+if TYPE_CHECKING:
+    from streamactors.windows.processors.operator import ProcessorOperator
 
 
 class NoStore(StreamError, LookupError):
     """A processor asked for a store that its step does not name."""
 
 
-class Host(Protocol):
-    """What runs the processor. `wall_ms`, `record_context`: of the current call."""
-
-    node: str
-    env: TaskEnvironment
-    time: TaskTime
-    timers: Timers
-    wall_ms: int
-    record_context: RecordContext | None
-
-    def forward(self, record: Any, to: str | None) -> None:
-        """Pass a record on."""
-
-    def schedule(self, every_ms: int, fn: Callable[[int], object], clock: Clock) -> Scheduled:
-        """Call a function every so often."""
-
-
 class ProcessorContext:
-    """See the module. `partition`: the number of the task's partitions."""
+    """Given to a processor's `init`. `partition`: the number of the task's partitions."""
 
-    def __init__(self, operator: Host, stores: Mapping[str, Any], partition: int) -> None:
+    def __init__(self, operator: ProcessorOperator, stores: Mapping[str, Any], partition: int) -> None:
         self._operator = operator
         self._stores = stores
         self.partition = partition
@@ -57,9 +40,9 @@ class ProcessorContext:
         return store
 
     def forward(self, record: Record, to: str | None = None) -> None:
-        """Send a record to all steps behind the processor, or to the one named `to`. It passes through them before `forward` returns.
+        """Send a record to all steps downstream of the processor, or to the one named `to`. It passes through them before `forward` returns.
 
-        Raises StreamError if there is no such step, for an element that is no Record, for a changed key behind process_values, and outside the
+        Raises StreamError if there is no such step, for an element that is not a Record, for a changed key after process_values, and outside the
         processor's own methods."""
         self._operator.forward(record, to)
 
@@ -76,7 +59,7 @@ class ProcessorContext:
 
     @property
     def wall_clock(self) -> int:
-        """The wall clock in ms since 1970; it stands still within one call."""
+        """The wall clock in ms since 1970; it does not change within one call."""
         return self._operator.wall_ms
 
     @property
@@ -97,10 +80,11 @@ class ProcessorContext:
         return self._operator.timers.cancel(key, at)
 
     def schedule(self, every: Duration, fn: Callable[[int], object], clock: Clock = "stream") -> Scheduled:
-        """Call `fn(now)` every so often by the stream time of the task or by the wall clock; `now` is in ms.
+        """Call `fn(now)` at intervals of the task's stream time or of the wall clock; `now` is in ms.
 
-        By stream time: after the first row, then after the first row at or behind the next multiple of `every`. By the wall clock: first
-        after `every`. A jump of time calls it once. Schedules do not survive a restart; set them in `init`. Returns the schedule; its
+        By stream time: after the first row, then after the first row at or after the next multiple of `every`. By the wall clock: first
+        after `every`. A bare number of `every` is milliseconds of stream time, or seconds of the wall clock. A jump of time
+        calls it once. Schedules do not survive a restart; set them in `init`. Returns the schedule; its
         `cancel()` ends it. Raises BuildError for values that cannot work."""
         every_ms, checked = checked_schedule(every, fn, clock)
         return self._operator.schedule(every_ms, checked, clock)

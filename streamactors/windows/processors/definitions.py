@@ -1,4 +1,4 @@
-"""Processor: the class that users derive from, and how `process` and `keyed` name what they run."""
+"""Processor: the class that users derive from, and the definitions that `process` and `keyed` make of their arguments."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from streamactors.durations import EventSpan
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.processors.context import ProcessorContext
 from streamactors.windows.processors.store_definitions import KeyValueStore, StoreDefinition
 from streamactors.windows.record import Record
@@ -67,7 +67,7 @@ def processor_definition(
         )
     if not callable(make):
         raise BuildError(
-            f"{where}: {make!r} is no processor; give a class derived from Processor, or a function that returns one"
+            f"{where}: {make!r} is not a processor; give a class derived from Processor, or a function that returns one"
         )
     no_coroutine_function(where, make)
     needed = _needed_parameters(make)
@@ -87,7 +87,7 @@ def processor_definition(
             reads.append(store)
         elif not isinstance(store, StoreDefinition):
             raise BuildError(
-                f"{where}: {store!r} is no store; give KeyValueStore, WindowStore, SessionStore or VersionedStore, or the name of one"
+                f"{where}: {store!r} is not a store; give KeyValueStore, WindowStore, SessionStore or VersionedStore, or the name of one"
             )
         elif own.setdefault(store.name, store) != store:
             raise BuildError(f"{where}: two stores have the name {store.name!r}; names must differ")
@@ -96,7 +96,7 @@ def processor_definition(
 
 
 def _needed_parameters(make: Callable[..., Any]) -> list[str]:
-    """Return the parameters that have no default value; none where they are not known."""
+    """Return the parameters without a default value; none if the signature is not known."""
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):
@@ -111,7 +111,7 @@ STATE: Final = "state"
 class KeyedFunction(Processor):
     """`keyed`: calls `fn(state, record)`, which returns the new state and the results; a state of None deletes the key's entry.
 
-    A result that is no Record gets the key, timestamp and context of the row."""
+    A result that is not a Record gets the key, timestamp and context of the row."""
 
     def __init__(self, fn: Callable[[Any, Record], Any], initial: Callable[[], Any], store: str, name: str) -> None:
         self._fn = fn
@@ -148,7 +148,7 @@ def keyed_definition(
     store: str,
     fn: object,
     initial: object,
-    ttl: Duration | None,
+    ttl: EventSpan | None,
 ) -> ProcessorDefinition:
     """Check the parameters of `keyed`. `initial`: a value that cannot change, or a function that returns a new state. Raises BuildError."""
     if not callable(fn):

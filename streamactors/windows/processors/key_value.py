@@ -146,7 +146,7 @@ class KeyValues(StateStore[Valued]):
         self._put(at, entry)
 
     def _has_item(self, at: bytes) -> bool:
-        """True if the queue has an item for a key. The key is written now, so it is deleted no more."""
+        """True if the queue has an item for a key. The key is written now, so it must not be deleted."""
         before = self._entries.get(at)
         if before is not None:
             return before.expires is not None

@@ -1,6 +1,6 @@
 """Runs one processor of one task: rows in, forwarded records out, depth first.
 
-Owner: the task. `forward` passes a record through the steps behind the processor before it returns, as in Kafka Streams, so a store that
+Owner: the task. `forward` passes a record through the steps downstream of the processor before it returns, as in Kafka Streams, so a store that
 those steps write is up to date for the rest of `process`. After each row `TaskTime` calls timers and punctuation."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Forward = Callable[[Record], None]
 
 
 class ProcessorOperator(Operator):
-    """`stores`: what `context.store` returns, by name. `expiring`: the processor's own stores that have a ttl."""
+    """Runs one processor. `stores`: what `context.store` returns, by name. `expiring`: the processor's own stores that have a ttl."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class ProcessorOperator(Operator):
     def _made(self) -> Processor:
         processor = self._definition.make()
         if not isinstance(processor, Processor):
-            raise StreamError(f"{self.node}: the function returned {processor!r}, which is no Processor")
+            raise StreamError(f"{self.node}: the function returned {processor!r}, which is not a Processor")
         return processor
 
     def bind(self, to_all: Forward, to: Mapping[str, Forward]) -> None:
-        """The steps behind: all of them, and each by its name."""
+        """The steps downstream: all of them, and each by its name."""
         self._to_all, self._to = to_all, to
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,7 +112,7 @@ class ProcessorOperator(Operator):
                 self.forward(record, None)
 
     def _call(self, what: str, element: object, key: Any, call: Callable[[], None]) -> None:
-        """Call the processor; an exception of its own names the method and the row. What the steps behind raise goes on as it is."""
+        """Call the processor; an exception of its own names the method and the row. Errors of later steps pass unchanged."""
         self.wall_ms = self.time.now_ms()
         self._open = True
         try:
@@ -147,7 +147,7 @@ class ProcessorOperator(Operator):
         target = self._to.get(to)
         if target is None:
             raise StreamError(
-                f"{self.node}: there is no step {to!r} behind it; there are {sorted(self._to)}: give the step name={to!r}"
+                f"{self.node}: there is no step {to!r} downstream of it; there are {sorted(self._to)}: give the step name={to!r}"
             )
         target(record)
 

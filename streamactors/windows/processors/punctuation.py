@@ -1,18 +1,18 @@
-"""Punctuation: functions that a processor has called every so often, by stream time or by the wall clock.
+"""Punctuation: functions that a processor schedules at intervals of stream time or of the wall clock.
 
 Owner: one task, for all its processors; pure. As in Kafka Streams: the stream-time grid begins at 0 and the first row is
-always at or behind its first point; the wall-clock grid begins one interval after `schedule`. A jump of time calls once. `strict`: a
+always at or after its first point; the wall-clock grid begins one interval after `schedule`. A jump of time calls once. `strict`: a
 function scheduled while a row is processed is first due at the next multiple of its interval, and functions due at the same time are called
 in the order in which they were scheduled. `kafka`: functions due at the same time are called in the order of Kafka Streams' queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
+from streamactors.durations import Duration, EventSpan, event_ms, whole_ms
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.processors.schedule_queue import ScheduleQueue
 
 Clock = Literal["stream", "wall"]
@@ -30,7 +30,7 @@ class Scheduled:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Call the function no more. Idempotent."""
+        """Stop calling the function. Idempotent."""
         self.cancelled = True
 
 
@@ -41,7 +41,7 @@ class Punctuation:
         self._queue = ScheduleQueue(ties_by_heap=kafka)
 
     def add(self, scheduled: Scheduled, first_ms: int) -> None:
-        """Call a function at `first_ms`, and then at each multiple of its interval behind it."""
+        """Call a function at `first_ms`, and then at each later multiple of its interval."""
         self._queue.add(first_ms, scheduled)
 
     def next_ms(self) -> int | None:
@@ -69,10 +69,11 @@ class Punctuation:
 
 def checked_schedule(every: Duration, fn: object, clock: object) -> tuple[int, Callable[[int], object]]:
     """Return interval and function of `schedule`. Raises BuildError."""
-    every_ms = to_ms(every, "schedule: every", minimum=1)
     if not callable(fn):
         raise BuildError(f"schedule: {fn!r} is not callable; give a function of the time in ms")
     no_coroutine_function("schedule", fn)
     if clock not in _CLOCKS:
         raise BuildError(f'schedule: clock is {clock!r}; choose "stream" or "wall"')
-    return every_ms, fn
+    if clock == "wall":
+        return whole_ms(every, "schedule: every", minimum=1), fn
+    return event_ms(cast("EventSpan", every), "schedule: every", minimum=1), fn

@@ -51,7 +51,7 @@ class SessionValues(StateStore[Spanned]):
         return self._newest - self._retention
 
     def put(self, key: Any, start: int, end: int, value: Any) -> None:
-        """Write the value of a session; None removes it. A session behind the retention is dropped and counted."""
+        """Write the value of a session; None removes it. A session older than the retention is dropped and counted."""
         ident = self._key_bytes(key)
         self._newest = max(self._newest, end)
         if end <= self._expired_through or start < 0 or end < start:

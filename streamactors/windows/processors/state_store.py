@@ -136,7 +136,7 @@ class StateStore(Generic[E]):
                     self._remove(at)
 
     def _is_expired(self, entry: E, expired_through: int) -> bool:
-        """Whether an entry is behind the retention of the store."""
+        """Whether an entry is older than the retention of the store."""
         return False
 
     def approximate_count(self) -> int:
@@ -182,7 +182,7 @@ class StateStore(Generic[E]):
 
 
 def time_bytes(time_ms: int) -> bytes:
-    """Return a time as 8 bytes; times below 0 and beyond 64 bits become the nearest that has bytes."""
+    """Return a time as 8 bytes; times below 0 or above 64 bits become the nearest time that fits."""
     return min(max(time_ms, 0), _MOST).to_bytes(8, "big")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from streamactors.durations import EventSpan, event_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.names import checked_name
 
 _TOUCHES: Final = ("write", "read")
@@ -18,6 +18,7 @@ class StoreDefinition:
     """A store by its name; the name is also that of its changelog."""
 
     name: str
+    """The name of the store, and of its changelog."""
 
     kind = "store"
 
@@ -34,10 +35,10 @@ class StoreDefinition:
 class KeyValueStore(StoreDefinition):
     """One value per key. Expired entries are never read.
 
-    `ttl` is milliseconds, a timedelta or a text. Raises BuildError for values that cannot work."""
+    `ttl` is milliseconds, a timedelta or a string. Raises BuildError for values that cannot work."""
 
-    ttl: Duration | None = None
-    """An entry expires when stream time has passed its last write by so much. None: entries do not expire."""
+    ttl: EventSpan | None = None
+    """An entry expires when stream time has passed its last write by this time. None: entries do not expire."""
     on_expire: Callable[[Any, Any], Any] | None = None
     """`on_expire(key, value)` is called when an expired entry is removed, before the next row is processed. A Record or a list of Records that
     it returns is forwarded."""
@@ -51,7 +52,7 @@ class KeyValueStore(StoreDefinition):
         super().__post_init__()
         where = f"KeyValueStore {self.name}"
         if self.ttl is not None:
-            object.__setattr__(self, "ttl_ms", to_ms(self.ttl, f"{where}: ttl", minimum=1))
+            object.__setattr__(self, "ttl_ms", event_ms(self.ttl, f"{where}: ttl", minimum=1))
         if self.touch not in _TOUCHES:
             raise BuildError(f'{where}: touch is {self.touch!r}; choose "write" or "read"')
         if self.on_expire is not None and not callable(self.on_expire):
@@ -66,10 +67,10 @@ class KeyValueStore(StoreDefinition):
 
 @dataclass(frozen=True)
 class WindowStore(StoreDefinition):
-    """Values by key and time. `retention` is milliseconds, a timedelta or a text."""
+    """Values by key and time. `retention` is milliseconds, a timedelta or a string."""
 
-    retention: Duration = 0
-    """Entries older than the newest entry by so much or more are hidden and removed."""
+    retention: EventSpan = 0
+    """Entries that are older than the newest entry by this time or more are hidden and removed."""
     retain_duplicates: bool = False
     """True: entries of equal key and time are all kept, and None is ignored."""
     retention_ms: int = field(init=False, default=0, repr=False)
@@ -79,7 +80,7 @@ class WindowStore(StoreDefinition):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(
-            self, "retention_ms", to_ms(self.retention, f"WindowStore {self.name}: retention", minimum=1)
+            self, "retention_ms", event_ms(self.retention, f"WindowStore {self.name}: retention", minimum=1)
         )
 
     @property
@@ -89,9 +90,10 @@ class WindowStore(StoreDefinition):
 
 @dataclass(frozen=True)
 class SessionStore(StoreDefinition):
-    """Values by key, start and end. Sessions that end `retention` (ms, a timedelta or a text) or more before the newest end put are hidden and removed."""
+    """Values by key, start and end. Sessions that end `retention` (ms, a timedelta or a string) or more before the newest end put are hidden and removed."""
 
-    retention: Duration = 0
+    retention: EventSpan = 0
+    """How long a session is kept after its end: milliseconds, a timedelta or a string such as "1h"."""
     retention_ms: int = field(init=False, default=0, repr=False)
 
     kind = "session"
@@ -99,21 +101,22 @@ class SessionStore(StoreDefinition):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(
-            self, "retention_ms", to_ms(self.retention, f"SessionStore {self.name}: retention", minimum=1)
+            self, "retention_ms", event_ms(self.retention, f"SessionStore {self.name}: retention", minimum=1)
         )
 
 
 @dataclass(frozen=True)
 class VersionedStore(StoreDefinition):
-    """The versions of each key's value. Versions whose validity ended `history` (ms, a timedelta or a text) before the newest time put are removed.
+    """The versions of each key's value. Versions whose validity ended `history` (ms, a timedelta or a string) before the newest time put are removed.
 
-    The newest version of a key is kept for ever. A put that is older than `history` is refused."""
+    The newest version of a key is kept forever. A put that is older than `history` is refused."""
 
-    history: Duration = 0
+    history: EventSpan = 0
+    """How long a version is kept after its validity has ended: milliseconds, a timedelta or a string such as "1h"."""
     history_ms: int = field(init=False, default=0, repr=False)
 
     kind = "versioned"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "history_ms", to_ms(self.history, f"VersionedStore {self.name}: history"))
+        object.__setattr__(self, "history_ms", event_ms(self.history, f"VersionedStore {self.name}: history"))

@@ -1,7 +1,7 @@
 """The time of one task: stream time, wall clock, and what is due.
 
 Owner: the task. A task of Kafka Streams ends at repartition topics. So the steps of a topology that are connected without such a topic have
-one TaskTime, and rows behind a repartition topic do not move the time before it."""
+one TaskTime, and rows downstream of a repartition topic do not move the time before it."""
 
 from __future__ import annotations
 

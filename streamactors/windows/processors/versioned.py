@@ -18,7 +18,7 @@ from streamactors.windows.state.stores import Stores
 from streamactors.windows.values import snapshot
 
 _DELETED: Final = 1
-"""The `sequence` of a version of a time at which the key was deleted while this was its newest version."""
+"""The `sequence` of a version whose key was deleted at the time of the version, while it was the newest."""
 
 
 class Refusal(Enum):

@@ -53,7 +53,7 @@ class WindowValues(StateStore[Timed]):
         return self._newest - self._retention
 
     def put(self, key: Any, value: Any, time: int) -> None:
-        """Write the value of a key at a time; None deletes it. An entry behind the retention is dropped and counted."""
+        """Write the value of a key at a time; None deletes it. An entry older than the retention is dropped and counted."""
         ident = self._key_bytes(key)
         self._newest = max(self._newest, time)
         if time <= self._expired_through or time < 0:

@@ -7,7 +7,7 @@ before, the input has positions without rows: each such position releases the ro
 position of a partition's end with no record before it (`EndPosition`) releases none: the next record may be older. Of rows
 with equal timestamps, the row of the first input is first.
 
-Marks and signals stay behind the rows before them. Between two rows of a chunk, the offset of the next row is the position
+Marks and signals stay after the rows before them. Between two rows of a chunk, the offset of the next row is the position
 of the input: everything before that offset is done."""
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ NO_LIMIT: Final = 1 << 62
 class _Input:
     __slots__ = (
         "added",
-        "behind",
+        "announced",
         "chunk",
         "ended",
         "epoch",
         "given_up",
         "marked",
+        "marks",
         "offset",
         "place",
         "rows",
         "silent",
         "silent_since_ms",
         "taken",
-        "told",
         "turned",
     )
 
     def __init__(self, epoch: int = 0, place: Position | None = None) -> None:
         self.rows: deque[Any] = deque()
-        self.behind: deque[tuple[int, Position | Signal]] = deque()  # (rows added before it, position or signal)
+        self.marks: deque[tuple[int, Position | Signal]] = deque()  # (rows added before it, position or signal)
         self.added = self.taken = 0
         self.epoch = epoch
         self.place = place  # of the last mark passed; exact while no row was taken since
         self.marked = 0  # rows before that mark
         self.offset = -1  # of the last row taken
         self.chunk: tuple[int, int] | None = None  # offsets of the first and the last row added since the last mark
-        self.told = place  # the last position added
+        self.announced = place  # the last position added
         self.silent = self.ended = self.turned = self.given_up = False
         self.silent_since_ms: float | None = None  # start of the wait for a silent input
 
@@ -64,12 +64,12 @@ class _Input:
 
         With `no_further`: stop at a later mark that has no rows before it."""
         signals: list[Signal] = []
-        behind = self.behind
-        while behind and behind[0][0] <= self.taken:
-            before, what = behind[0]
+        marks = self.marks
+        while marks and marks[0][0] <= self.taken:
+            before, what = marks[0]
             if no_further is not None and before == self.marked and not isinstance(what, Signal) and what > no_further:
                 break
-            behind.popleft()
+            marks.popleft()
             if isinstance(what, Signal):
                 signals.append(what)
             else:
@@ -79,7 +79,7 @@ class _Input:
     @property
     def is_exact(self) -> bool:
         """True if the position is known: at a mark, or before a row with a new offset in a marked chunk."""
-        return self.taken == self.marked or bool(self.behind and self.rows and _offset_of(self.rows[0]) > self.offset)
+        return self.taken == self.marked or bool(self.marks and self.rows and _offset_of(self.rows[0]) > self.offset)
 
     @property
     def position(self) -> Position | None:
@@ -128,34 +128,34 @@ class HeadTimeOrder:
             input_.chunk = (_offset_of(rows[0]) if input_.chunk is None else input_.chunk[0], _offset_of(rows[-1]))
 
     def mark(self, name: Hashable, what: Position | Signal) -> None:
-        """Add a position or a signal behind the rows added so far.
+        """Add a position or a signal after the rows added so far.
 
         Rows whose offsets do not lie between the positions around them are not records of the input (for example the
         results of other windows). No position between two such rows is known, so from then on the order does not wait."""
         input_ = self._inputs[name]
         if input_.given_up:
             return
-        input_.behind.append((input_.added, what))
+        input_.marks.append((input_.added, what))
         if not isinstance(what, Signal):
             if input_.chunk is None:
                 # where no record lay, no row was filtered away
                 passed = what.after if isinstance(what, EndPosition) else what
-                if passed is not None and (input_.told is None or passed > input_.told):
+                if passed is not None and (input_.announced is None or passed > input_.announced):
                     input_.turned, input_.silent = True, False
             else:
-                begin = (input_.epoch, 0) if input_.told is None else input_.told
+                begin = (input_.epoch, 0) if input_.announced is None else input_.announced
                 first, last = input_.chunk
                 if not begin <= (input_.epoch, first) <= (input_.epoch, last) < what:
                     self._waits = self._is_exact_between = False
                 input_.chunk = None
-            input_.told = what
+            input_.announced = what
 
     def leave(self, name: Hashable) -> None:
         """An input is being revoked: `take` waits until the input is removed."""
         self._leaving.add(name)
 
-    def stand(self, name: Hashable) -> Position:
-        """Return the position behind the last row that was taken from an input, or a later one without rows between."""
+    def taken_to(self, name: Hashable) -> Position:
+        """Return the position after the last row that was taken from an input, or a later one without rows between."""
         input_ = self._inputs[name]
         if input_.taken != input_.marked:
             return input_.epoch, input_.offset + 1
@@ -166,17 +166,17 @@ class HeadTimeOrder:
 
         Return None, and drop nothing, if the position within a record is not known."""
         input_ = self._inputs[name]
-        if not self._stands_exactly(input_):
+        if not self._is_exact(input_):
             return None
         position = (input_.epoch, _offset_of(input_.rows[0])) if input_.rows else input_.position
         self.size -= len(input_.rows)
         input_.rows.clear()
-        input_.behind.clear()
+        input_.marks.clear()
         input_.place, input_.marked, input_.given_up = position, input_.taken, True
         return position
 
     def silent(self, name: Hashable) -> None:
-        """The broker has no more rows of an input at the moment."""
+        """The broker has no further rows of an input at the moment."""
         self._inputs[name].silent = True
 
     def not_asked(self) -> None:
@@ -211,7 +211,7 @@ class HeadTimeOrder:
         """Return up to `most` of the rows before the positions of `target`, in order.
 
         Other consumers have reached `target`, so all rows before it exist: the order waits for them even if an input is
-        silent. Without `wait` (no more rows come) it does not wait."""
+        silent. Without `wait` (no further row comes) it does not wait."""
         taken: list[Any] = []
         while len(taken) < most and not (wait and self._lacks_any(target)) and (due := self._before(target)):
             _, name = min(due)
@@ -225,7 +225,7 @@ class HeadTimeOrder:
     def _lacks_any(self, target: Mapping[Any, Position]) -> bool:
         """True if an empty input may still have a row before `target`."""
         return any(
-            name in target and not (each.rows or each.given_up) and (each.told or (each.epoch, -1)) < target[name]
+            name in target and not (each.rows or each.given_up) and (each.announced or (each.epoch, -1)) < target[name]
             for name, each in self._inputs.items()
         )
 
@@ -246,7 +246,7 @@ class HeadTimeOrder:
         return row
 
     def _take_run(self, taken: list[Any], room: int) -> None:
-        """Take up to `room` rows in order, and stop when an input has no more rows: its next row may be older than all others."""
+        """Take up to `room` rows in order, and stop when an input has no further row: its next row may be older than all others."""
         inputs = [each for each in self._inputs.values() if each.rows]
         if len(inputs) == 2:
             one, other = inputs
@@ -327,11 +327,11 @@ class HeadTimeOrder:
 
     def positions(self) -> dict[Any, Position] | None:
         """Return the position of each input: exactly the rows before it were taken. None while an input is within a record."""
-        if not all(map(self._stands_exactly, self._inputs.values())):
+        if not all(map(self._is_exact, self._inputs.values())):
             return None
         return {name: at for name, each in self._inputs.items() if (at := each.position) is not None}
 
-    def _stands_exactly(self, input_: _Input) -> bool:
+    def _is_exact(self, input_: _Input) -> bool:
         return input_.taken == input_.marked or (self._is_exact_between and input_.is_exact)
 
     def _must_wait(self, now_ms: float) -> bool:

@@ -14,7 +14,7 @@ from streamactors.windows.operators.task_ids import TaskIds
 
 
 class Inputs:
-    """See the module. False while no input is assigned. A key names an input, as in marks: (source, partition)."""
+    """The inputs of one stage, by task; false while no input is assigned. A key names an input, as in marks: (source, partition)."""
 
     def __init__(self, ids: TaskIds) -> None:
         self._task_of = ids.of_input

@@ -16,27 +16,27 @@ from streamactors.windows.stage.head_time import MOST_ROWS, HeadTimeOrder
 
 
 class OrderedInputs:
-    """See the module. False while no task has several inputs. Methods not described here do as those of HeadTimeOrder."""
+    """The held rows of each task with several inputs; false while there is none. Undocumented methods delegate to the task's HeadTimeOrder."""
 
     def __init__(self, max_idle_ms: float | None, ids: TaskIds) -> None:
         self._task_of = ids.of_input
         self._max_idle_ms = max_idle_ms
-        self._orders: dict[Any, HeadTimeOrder] = {}  # by task
+        self.orders: dict[Any, HeadTimeOrder] = {}  # by task
         self._key_of: dict[tuple[str, int], Key] = {}  # by topic and partition
         self._epochs: dict[Key, int] = {}
         self._twice: set[Any] = set()  # tasks that read one topic by two sources: their rows are not held
 
     def __bool__(self) -> bool:
-        return bool(self._orders)
+        return bool(self.orders)
 
     def __contains__(self, key: Key) -> bool:
-        order = self._orders.get(self._task_of(key[1]))
+        order = self.orders.get(self._task_of(key[1]))
         return order is not None and key in order
 
     @property
     def size(self) -> int:
         """Number of rows held."""
-        return sum(order.size for order in self._orders.values())
+        return sum(order.size for order in self.orders.values())
 
     @staticmethod
     def is_second(key: Key, inputs: Iterable[Key]) -> bool:
@@ -54,14 +54,14 @@ class OrderedInputs:
             return
         if self.is_second(key, inputs):
             self._twice.add(number)
-            self._orders.pop(number, None)
+            self.orders.pop(number, None)
             return
         by_topic = {topic: each for each in sorted(inputs, key=str) if (topic := _topic_of(each)) is not None}
-        order = self._orders.get(number)
+        order = self.orders.get(number)
         if order is not None:
             order.begin(key, signal.epoch)
         elif len(by_topic) > 1:
-            order = self._orders[number] = HeadTimeOrder((), self._max_idle_ms, most_rows)
+            order = self.orders[number] = HeadTimeOrder((), self._max_idle_ms, most_rows)
             for each in by_topic.values():
                 order.begin(each, self._epochs.get(each, 0), None if each == key else positions.get(each))
         else:
@@ -71,26 +71,26 @@ class OrderedInputs:
     def revoked(self, key: Key, task_gone: bool) -> None:
         """An input was revoked: drop its held rows."""
         number = self._task_of(key[1])
-        order = self._orders.get(number)
+        order = self.orders.get(number)
         if order is not None:
             order.remove(key)
             if task_gone:
-                del self._orders[number]
+                del self.orders[number]
         if task_gone:
             self._twice.discard(number)
 
     def leave(self, key: Key) -> None:
-        """An input is about to be revoked: its task takes no more rows until then."""
+        """An input is about to be revoked: its task takes no rows until then."""
         if key in self:
-            self._orders[self._task_of(key[1])].leave(key)
+            self.orders[self._task_of(key[1])].leave(key)
 
-    def stand(self, key: Key) -> Position:
+    def taken_to(self, key: Key) -> Position:
         """Return the position up to which an input was taken."""
-        return self._orders[self._task_of(key[1])].stand(key)
+        return self.orders[self._task_of(key[1])].taken_to(key)
 
     def give_up(self, key: Key) -> Position | None:
         """Drop the held rows of an input; return the position from which they must be read again, None if it is not known."""
-        return self._orders[self._task_of(key[1])].give_up(key) if key in self else None
+        return self.orders[self._task_of(key[1])].give_up(key) if key in self else None
 
     @property
     def keys(self) -> list[Key]:
@@ -105,29 +105,29 @@ class OrderedInputs:
             if key is None or key not in self:
                 rest.extend(run)
             else:
-                self._orders[self._task_of(key[1])].add(key, list(run))
+                self.orders[self._task_of(key[1])].add(key, list(run))
         return rest
 
     def mark(self, key: Key, what: Position | Signal) -> None:
-        """A position or a signal of an input, behind its rows so far."""
-        self._orders[self._task_of(key[1])].mark(key, what)
+        """A position or a signal of an input, after its rows so far."""
+        self.orders[self._task_of(key[1])].mark(key, what)
 
     def silent(self, key: Key) -> None:
-        """An input has no more rows for now."""
-        self._orders[self._task_of(key[1])].silent(key)
+        """An input has no rows for now."""
+        self.orders[self._task_of(key[1])].silent(key)
 
     def not_asked(self) -> None:
         """Downstream has no demand, so the time of waiting for inputs does not run."""
-        for order in self._orders.values():
+        for order in self.orders.values():
             order.not_asked()
 
     def end(self, key: Key) -> None:
         """An input has ended."""
-        self._orders[self._task_of(key[1])].end(key)
+        self.orders[self._task_of(key[1])].end(key)
 
     def take(self, now_ms: float, most: int, *, wait: bool = True) -> list[Any]:
         """Take up to `most` rows of one task whose turn has come."""
-        for order in self._orders.values():
+        for order in self.orders.values():
             if order.size:
                 rows = order.take(now_ms, most, wait=wait)
                 if rows:
@@ -136,12 +136,12 @@ class OrderedInputs:
 
     def take_all(self, key: Key) -> list[Any]:
         """Take all rows of the task that an input belongs to, in their order."""
-        order = self._orders.get(self._task_of(key[1]))
+        order = self.orders.get(self._task_of(key[1]))
         return [] if order is None else order.take(0, wait=False)
 
     def take_before(self, target: PositionMark, most: int, *, wait: bool = True) -> list[Any]:
-        """Take up to `most` rows of one task that stand before `target`; with `wait`, rows that are on their way are waited for."""
-        for order in self._orders.values():
+        """Take up to `most` rows of one task before `target`; with `wait`, the call waits for rows that are on their way."""
+        for order in self.orders.values():
             rows = order.take_before(target, most, wait=wait)
             if rows:
                 return rows
@@ -149,24 +149,24 @@ class OrderedInputs:
 
     def holds_before(self, target: PositionMark) -> bool:
         """True if a row before `target` is held."""
-        return any(order.holds_before(target) for order in self._orders.values())
+        return any(order.holds_before(target) for order in self.orders.values())
 
     def far_ahead(self, before: frozenset[Key]) -> frozenset[Key]:
         """Return the inputs to pause, because many of their rows are held."""
-        return frozenset(key for order in self._orders.values() for key in order.far_ahead(before))
+        return frozenset(key for order in self.orders.values() for key in order.far_ahead(before))
 
     def waits_for(self) -> list[Key]:
         """Return the inputs that rows of other inputs wait for."""
-        return [key for order in self._orders.values() for key in order.waits_for()]
+        return [key for order in self.orders.values() for key in order.waits_for()]
 
     def pass_marks(self, target: PositionMark) -> list[Signal]:
         """Remove and return the signals that have no held row in front of them."""
-        return [signal for order in self._orders.values() for signal in order.pass_marks(target)]
+        return [signal for order in self.orders.values() for signal in order.pass_marks(target)]
 
     def positions(self) -> PositionMark | None:
-        """Return the position of every input; None while one of them stands within a record."""
+        """Return the position of every input; None while one of them is within a record."""
         found: PositionMark = {}
-        for order in self._orders.values():
+        for order in self.orders.values():
             positions = order.positions()
             if positions is None:
                 return None
@@ -174,8 +174,8 @@ class OrderedInputs:
         return found
 
     def deadline_ms(self) -> float | None:
-        """Return when `take` must be called again though no row was added; None if no input is waited for."""
-        return min((at for order in self._orders.values() if (at := order.deadline_ms()) is not None), default=None)
+        """Return when `take` must be called again even if no row was added; None if no input is waited for."""
+        return min((at for order in self.orders.values() if (at := order.deadline_ms()) is not None), default=None)
 
 
 def _topic_of(key: Key) -> str | None:

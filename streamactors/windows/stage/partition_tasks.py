@@ -55,7 +55,7 @@ class PartitionTasks:
         self._tasks[partition] = task
 
     def revoked(self, partition: Any) -> bool:
-        """A partition was revoked: close and drop its task, without results. Return True if state of its rows went with the task."""
+        """A partition was revoked: close and drop its task, without results. Return True if the task had state of its rows, which is dropped."""
         task = self._tasks.pop(partition, None)
         took_rows = partition in self._took_rows
         self._took_rows.discard(partition)
@@ -81,7 +81,7 @@ class PartitionTasks:
             self._task(partition, part[0]).process_into(part, out)
 
     def idle(self, partition: Any, silent_ms: int) -> list[Any]:
-        """Return the results of the windows that close because the partition has been silent for so long."""
+        """Return the results of the windows that close because the partition has been silent for this long."""
         task = self._tasks.get(partition)
         return [] if task is None else task.idle(silent_ms)
 
@@ -93,7 +93,7 @@ class PartitionTasks:
 
     @property
     def pressed(self) -> bool:
-        """True if what changed since the last cut fills the memory of a task on disk."""
+        """True if the changes since the last cut fill the memory of a task on disk."""
         return any(task.disk is not None and task.disk.pressed for task in self._tasks.values())
 
     def changes(self, partition: Any) -> list[Change]:
@@ -139,6 +139,6 @@ class PartitionTasks:
 
 def _without_context(row: object) -> InvalidRecord:
     return InvalidRecord(
-        f"{row!r} has no context in a stream whose rows have one, so no partition can be told; "
+        f"{row!r} has no context in a stream whose rows have one, so its partition is unknown; "
         "keep it with record.replace(value=…) instead of making a new Record"
     )

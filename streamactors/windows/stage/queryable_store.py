@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import UnknownStore
 from streamactors.windows.stage.store_reads import RunStores
+from streamactors.windows.stage.store_shown import shown_store
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
+
+if TYPE_CHECKING:
+    from streamactors.mime_bundles import Bundle
 
 
 class QueryableStore:
@@ -73,6 +77,10 @@ class QueryableStore:
         """Return the lag of each standby copy of this instance, by partition number: number of changelog entries that the copy still lacks. Reads
         with `stale` see the copy without them. Fails with UnknownStore if this instance keeps no copies."""
         return self._reads.lag_of_copies(self.name)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """Show some entries of this instance in a notebook, as they are now, also those that are not committed yet."""
+        return shown_store(self.name, self._reads)
 
     def ask(
         self, request: StoreRequest, *, dirty: bool = False, local: bool = False, stale: bool = False

@@ -1,37 +1,36 @@
 """Reading the stores of a running stage from outside: one request to all tasks of the stage, answered on its island, without locks.
 
 Committed reads look at a state between two cuts only when nothing has changed since the last commit. Otherwise the request waits for the next
-cut: it is answered from the state that the cut writes, when the cut is committed. So nothing is read that a crash could take back."""
+cut: it is answered from the state that the cut writes, when the cut is committed. So a reader never gets a value that a crash could undo."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.codec import CodecError
 from streamactors.engine.island.run import Run
 from streamactors.errors import UnknownStore
+from streamactors.windows.stage.stage_events import ReadAsked
 from streamactors.windows.state.key_order import KeyPlaces, between
-from streamactors.windows.state.reads import KINDS, StoreEntry, StoreRequest
+from streamactors.windows.state.reads import KINDS, ShownEntries, StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import Serdes
 from streamactors.windows.values import snapshot
 
-
-class ReadableTask(Protocol):
-    """A task as its readers see it."""
-
-    def entries(self, store: str, request: StoreRequest) -> Iterable[StoreEntry] | None:
-        """Return the entries that a request asks for, of those the store has quickly; None if the task has no such store."""
+if TYPE_CHECKING:
+    from streamactors.windows.stage.window_logic import WindowLogic
+    from streamactors.windows.topology.window_task import WindowTask
 
 
 class ReadableCopy(Protocol):
     """A standby copy of another instance's task as its readers see it."""
 
     @property
-    def task(self) -> ReadableTask: ...
+    def task(self) -> WindowTask: ...
     @property
     def partition(self) -> int: ...
     @property
@@ -42,41 +41,31 @@ Copies = Sequence[ReadableCopy]
 T = TypeVar("T")
 
 
-class ReadStage(Protocol):
-    """The windowed stage as its readers see it."""
-
-    stores: frozenset[str]
-
-    @property
-    def serdes(self) -> Serdes: ...
-    @property
-    def readable_tasks(self) -> list[ReadableTask]: ...
-    @property
-    def restoring(self) -> int: ...
-    def when_committed(self, read: Callable[[], Callable[[], None]], /) -> None: ...
-    def read_copies(self, read: Callable[[Sequence[ReadableCopy] | None], None], /) -> None: ...
-    def async_callback(self, handler: Callable[[Any], None], /) -> Any: ...
-
-
 class StageReads:
     """The requests to one stage. `read` may be called from any thread, everything else on the island."""
 
-    def __init__(self, stage: ReadStage) -> None:
+    def __init__(self, stage: WindowLogic, stores: frozenset[str], serdes: Serdes) -> None:
+        """`stores`: the names of the stage's stores and of their steps. `serdes`: the bytes of the keys."""
         self._stage = stage
+        self.stores: Final = stores
+        self._serdes = serdes
         self._on_read = stage.async_callback(self._read)
         self._lock = threading.Lock()
         self._open: set[StreamFuture[Any]] = set()
         self._closed = False
-
-    @property
-    def stores(self) -> frozenset[str]:
-        """The names of the stage's stores and of their steps."""
-        return self._stage.stores
+        self._waiting: list[Callable[[], Callable[[], None]]] = []  # for a state that a stop writes
+        self._answers: list[Callable[[], None]] = []  # found in a state that is being committed
 
     def read(
-        self, store: str, request: StoreRequest, *, dirty: bool, none_assigned_ok: bool = False
+        self,
+        store: str,
+        request: StoreRequest,
+        *,
+        dirty: bool,
+        none_assigned_ok: bool = False,
+        most: int | None = None,
     ) -> StreamFuture[list[StoreEntry]]:
-        """Return the entries that a request finds in a store, in order. The future fails with UnknownStore if the run ends, if no partition
+        """Return the entries that a request finds in a store, in order; with `most` not more than that, any of them. The future fails with UnknownStore if the run ends, if no partition
         is assigned here, unless `none_assigned_ok`, or if what is asked for may be in a state that is still being restored."""
         answer: StreamFuture[list[StoreEntry]] = StreamFuture("store")
         with self._lock:
@@ -85,13 +74,13 @@ class StageReads:
         if closed:
             self._fail(answer, _ended(store))
         else:
-            self._on_read.invoke((store, request, dirty, none_assigned_ok, answer))
+            self._on_read.invoke((store, request, dirty, none_assigned_ok, most, answer))
         return answer
 
     def read_copies(self, store: str, request: StoreRequest) -> StreamFuture[list[StoreEntry]]:
         """Return the entries that a request finds in the standby copies of other instances' tasks. The future fails with UnknownStore if this
         instance keeps none, or if the run ends."""
-        serdes = self._stage.serdes
+        serdes = self._serdes
         return self._of_copies(
             store, lambda copies: in_order(Reading(store, request, serdes)(copy.task for copy in copies), serdes)
         )
@@ -128,30 +117,39 @@ class StageReads:
             else:
                 self._answer(answer, found)
 
-        self._stage.read_copies(read)
+        keeper = self._stage.keeper
+        if keeper is None:
+            read(None)
+        else:
+            keeper.read_copies(read)
         return answer
 
     def ordered(self, entries: Iterable[StoreEntry]) -> list[StoreEntry]:
         """Return entries of several instances in order, each once."""
-        return in_order(entries, self._stage.serdes)
+        return in_order(entries, self._serdes)
+
+    @property
+    def ended(self) -> bool:
+        """True if the run has ended."""
+        return self._closed
 
     @property
     def restoring(self) -> int:
         """Number of partitions whose state is being restored."""
-        return self._stage.restoring
+        return len(self._stage.state.restores.reading)
 
-    def _read(self, asked: tuple[str, StoreRequest, bool, bool, StreamFuture[list[StoreEntry]]]) -> None:
-        store, request, dirty, none_assigned_ok, answer = asked
+    def _read(self, asked: tuple[str, StoreRequest, bool, bool, int | None, StreamFuture[list[StoreEntry]]]) -> None:
+        store, request, dirty, none_assigned_ok, most, answer = asked
 
         def read() -> Callable[[], None]:
             try:
-                tasks = self._stage.readable_tasks
+                tasks = list(self._stage.tasks.tasks.values())
                 if not tasks and not none_assigned_ok:
                     raise UnknownStore(
                         f"store {store}: no partition is assigned to this instance, or its state is being restored; ask again, or another one"
                     )
-                found = in_order(Reading(store, request, self._stage.serdes)(tasks), self._stage.serdes)
-                restoring = self._stage.restoring
+                found = in_order(islice(Reading(store, request, self._serdes)(tasks), most), self._serdes)
+                restoring = self.restoring
                 if restoring and not (found and request.kind == "get"):
                     raise UnknownStore(
                         f"store {store}: the state of {restoring} partitions is still being restored here; ask again in a moment"
@@ -163,7 +161,19 @@ class StageReads:
         if dirty:
             read()()
         else:
-            self._stage.when_committed(read)
+            self._waiting.append(read)
+            self._stage.step(ReadAsked())
+
+    def look_up(self) -> None:
+        """Look up the requests of waiting readers in the current state."""
+        waiting, self._waiting = self._waiting, []
+        self._answers += [read() for read in waiting]
+
+    def answer(self) -> None:
+        """The state of the last `look_up` is committed: answer its readers."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer()
 
     def _answer(self, answer: StreamFuture[T], found: T) -> None:
         if self._forget(answer):
@@ -182,7 +192,7 @@ class StageReads:
             return False
 
     def close(self) -> None:
-        """The stage has stopped: what was asked and not answered fails."""
+        """The stage has stopped: unanswered requests fail."""
         with self._lock:
             self._closed = True
             left = list(self._open)
@@ -244,7 +254,7 @@ class Reading:
         except CodecError as error:
             raise UnknownStore(f"store {store!r}: {error}") from error
 
-    def __call__(self, tasks: Iterable[ReadableTask]) -> Iterator[StoreEntry]:
+    def __call__(self, tasks: Iterable[WindowTask]) -> Iterator[StoreEntry]:
         for task in tasks:
             yield from self._wanted(task.entries(self._store, self._request) or ())
 
@@ -269,4 +279,4 @@ class Reading:
 
 def in_order(entries: Iterable[StoreEntry], serdes: Serdes) -> list[StoreEntry]:
     """Return entries by key, then by window; equal keys and windows once."""
-    return KeyPlaces(serdes).in_order(entries)
+    return ShownEntries(KeyPlaces(serdes).in_order(entries))

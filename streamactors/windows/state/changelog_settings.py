@@ -15,7 +15,7 @@ _LONGEST_MS: Final = (1 << 63) - 1
 
 
 def expiring(retention_ms: int) -> Mapping[str, str]:
-    """Return the settings of a store that hides entries behind its retention; a retention without end only compacts."""
+    """Return the settings of a store that hides entries older than its retention; a retention without end only compacts."""
     kept_ms = retention_ms + ADDITIONAL_MS
     if kept_ms > _LONGEST_MS:
         return COMPACTED

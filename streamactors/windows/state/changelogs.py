@@ -11,51 +11,27 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from streamactors.engine.island.connection import RunningStage
 from streamactors.engine.island.run import Run
 from streamactors.engine.marks.cut_state import CutPart
 from streamactors.engine.marks.marks import Key, Position, PositionMark
-from streamactors.windows.state.disk.disk_stores import DiskStores
-from streamactors.windows.state.store_log import Change, TaskIdentity
+from streamactors.windows.state.store_log import Change
 
 if TYPE_CHECKING:
+    from streamactors.engine.logic import Logic
+    from streamactors.windows.stage.window_logic import WindowLogic
+    from streamactors.windows.topology.task_factory import TaskFactory
     from streamactors.windows.topology.window_task import WindowTask
-
-
-class Tasks(Protocol):
-    """Makes the tasks of a stage, or of one of its sub-topologies; may be called from any thread."""
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics whose rows the tasks take; empty where a task takes the rows of any topic."""
-
-    @property
-    def sub_topologies(self) -> Sequence[Tasks]:
-        """The sub-topologies, whose tasks are separate; itself if there is one."""
-
-    def changelog_topics(self, application: str) -> Mapping[str, str]:
-        """Return the changelog topic of each store that the tasks have, by the store's name."""
-
-    @property
-    def time_first(self) -> frozenset[str]:
-        """The stores whose entries lie on disk by time, then key."""
-
-    @property
-    def changelog_settings(self) -> Mapping[str, Mapping[str, str]]:
-        """The settings of the changelogs that are not just compacted, by store."""
-
-    def restored(self, identity: TaskIdentity, changes: Iterable[Change], disk: DiskStores | None = None) -> WindowTask:
-        """Return a task restored from its entries, or from its disk. Raises RestoreError."""
 
 
 class StateKeeper(CutPart, Protocol):
     """A windowed stage as its changelog sees it: a part of the cut, whose state is restored. Any thread."""
 
-    gives_nothing_more: bool
-    """True when its input has ended, and the last mark has passed behind the last results."""
+    @property
+    def gives_nothing_more(self) -> bool:
+        """True when its input has ended, and the last mark has passed after the last results."""
 
     @property
-    def stage(self) -> RunningStage:
+    def stage(self) -> Logic:
         """The stage."""
 
     @property
@@ -102,8 +78,8 @@ class StandbyCopy(NamedTuple):
 class MarksPass(enum.Enum):
     """When position marks pass a stage that keeps a changelog."""
 
-    EVERY = "at once, every mark; it counts as done when the entries of a stop behind it are written"
-    STOPS = "at once, the marks of stops only: the stages behind this one stop at the same marks"
+    EVERY = "at once, every mark; it counts as done when the entries of a later stop are written"
+    STOPS = "at once, the marks of stops only: the stages downstream stop at the same marks"
     WRITTEN = "the marks of stops only, when the entries are written"
 
 
@@ -133,25 +109,18 @@ class Changelog(Protocol):
         """Call `read` with the standby copies, None if this instance keeps none; on the thread that follows them."""
 
     def revoked(self, partition: Any) -> None:
-        """A partition is ours no more: its state on disk may be closed."""
+        """A partition was revoked: its state on disk may be closed."""
 
     def close(self, error: BaseException | None, finished: bool) -> None:
         """The stage has stopped; `finished`: everything was written."""
 
 
-TellStands = Callable[[PositionMark], None]
+ReportPlaces = Callable[[PositionMark], None]
 """Called with the position up to which each of some inputs was taken."""
 
 
-class InOrder(Protocol):
-    """A stage that takes the rows of several inputs in the order of timestamps, and holds rows until their turn."""
-
-    def revoking(self, keys: Sequence[Key], tell_stands: TellStands | None) -> None:
-        """These inputs are about to be revoked; `tell_stands` is None if no other stage holds rows of them. Any thread."""
-
-
 class Provider(Protocol):
-    """A source that keeps changelogs for the stages behind it."""
+    """A source that keeps changelogs for the stages downstream."""
 
     application: str
     """The application that the state belongs to; its name begins the names of the topics."""
@@ -162,19 +131,19 @@ class Provider(Protocol):
     bounded: bool
     """Whether the source ends where its partitions end; a partition that has reached its end is not waited for."""
 
-    def read_in_order(self, reader: InOrder) -> None:
+    def read_in_order(self, reader: WindowLogic) -> None:
         """Have `reader` called when partitions are about to be revoked."""
 
-    def forget(self, reader: InOrder) -> None:
-        """A reader has ended: it holds nothing back, and is called no more."""
+    def forget(self, reader: WindowLogic) -> None:
+        """A reader has ended: it holds nothing back, and is not called again."""
 
     def give_back(self, partition: Any, place: Position) -> None:
         """Rows delivered from this position of a partition on were dropped: they are not in flight, and are read again."""
 
-    def hold_back(self, reader: InOrder, partitions: frozenset[Any]) -> None:
+    def hold_back(self, reader: WindowLogic, partitions: frozenset[Any]) -> None:
         """Pause delivery from these partitions and resume all others. Partitions that several readers name stay paused for all of them."""
 
-    def open(self, keeper: StateKeeper, topics: Mapping[str, str], tasks: Tasks) -> Changelog:
+    def open(self, keeper: StateKeeper, topics: Mapping[str, str], tasks: TaskFactory) -> Changelog:
         """Return the changelog of a stage; `topics` by store. Raises BuildError if another stage of the run has the same topics."""
 
 

@@ -38,6 +38,10 @@ class MemoryGroupedStore(Generic[T]):
         self._groups: dict[bytes, dict[bytes, T]] = {}
         self._unsorted: set[bytes] = set()
 
+    def __len__(self) -> int:
+        """Return the number of objects. O(groups)."""
+        return sum(map(len, self._groups.values()))
+
     def get(self, group: bytes, member: bytes) -> T | None:
         members = self._groups.get(group)
         return None if members is None else members.get(member)

@@ -20,9 +20,9 @@ E_co = TypeVar("E_co", covariant=True)
 @dataclass(frozen=True, slots=True)
 class ListForm(Generic[G, E]):
     """How lists G of objects E lie in a store. Their key in the changelog is the key's bytes, 8 bytes of time, and what tells apart objects
-    of equal time: `behind` bytes behind the key, together."""
+    of equal time: `suffix` bytes after the key, together."""
 
-    behind: int
+    suffix: int
     of: Callable[[list[Any]], E]
     """Returns the object of a changelog entry's fields, marked as restored."""
     listed: Callable[[Iterable[E]], G]

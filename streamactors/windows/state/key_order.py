@@ -1,6 +1,6 @@
 """The order of keys for readers: numbers by value, then all other keys by their bytes.
 
-The bytes of strings and of byte strings have Python's order. Those of numbers have not: -1 is ff…ff, and 1.5 lies beyond every int. `KeyPlaces`
+The bytes of strings and of byte strings have Python's order. Those of numbers do not: -1 is ff…ff, and 1.5 lies beyond every int. `KeyPlaces`
 gives each key its place. A store on disk or in memory has its entries in the order of the bytes; `number_runs` says which parts of it, in which direction,
 have the numbers between two bounds in the order of their values, so a range of numbers is a merge of at most four scans."""
 
@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 
 def is_number(key: Any) -> bool:
-    """True if a key has a place among numbers. True and False have not."""
+    """True if a key has a place among numbers. True and False have none."""
     return type(key) in _NUMBERS
 
 
 COUNTS, OTHERS, SIGNED = 1, 2, 4
-"""Kinds of keys: ints from 0 on, keys that are no numbers, other numbers. Keys of one of the first two kinds alone have the order of their bytes."""
+"""Kinds of keys: ints from 0 upwards, keys that are not numbers, other numbers. Keys of one of the first two kinds alone have the order of their bytes."""
 ALL: Final = COUNTS | OTHERS | SIGNED
 IN_ORDER: Final = frozenset({0, COUNTS, OTHERS})
 
@@ -62,7 +62,7 @@ class KeyPlaces:
         self._identity = KeyIdentity(serdes)
 
     def data(self, key: Any) -> bytes:
-        """Return the bytes of a key. Raises CodecError for a key that has none."""
+        """Return the bytes of a key. Raises CodecError for a key that cannot be encoded."""
         return key_bytes(self._identity.of(key))
 
     def of(self, key: Any) -> Place:
@@ -144,6 +144,6 @@ def merged(runs: Iterable[Iterator[tuple[Any, T]]], *, reverse: bool) -> Iterato
 
 
 def turned(run: Iterator[tuple[Any, T]]) -> Iterator[tuple[Any, T]]:
-    """Turn the entries of each key of a run round, which was scanned against the order of its bytes."""
+    """Reverse the entries of each key of a run that was scanned against the order of its bytes."""
     for _, entries in groupby(run, key=itemgetter(0)):
         yield from reversed(list(entries))

@@ -40,7 +40,7 @@ def row_key(ident: Ident, row: StoredRow) -> bytes:
 
 
 def insert_row(rows: list[StoredRow], row: StoredRow) -> None:
-    """Put a row into the rows of its key, behind those of its time."""
+    """Put a row into the rows of its key, after those of its time."""
     if not rows or rows[-1].time <= row.time:
         rows.append(row)
     else:
@@ -51,7 +51,7 @@ class RowStore(Protocol):
     """Rows by key and time."""
 
     def add(self, ident: Ident, row: StoredRow) -> None:
-        """Keep a row, behind the rows of its key with the same time."""
+        """Keep a row, after the rows of its key with the same time."""
 
     def between(self, ident: Ident, first_ms: int, last_ms: int) -> Sequence[StoredRow]:
         """Return the rows of a key with first_ms <= time <= last_ms, in order."""
@@ -76,6 +76,10 @@ class MemoryRowStore:
 
     def __init__(self) -> None:
         self._by_key: dict[Ident, list[StoredRow]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of keys."""
+        return len(self._by_key)
 
     def add(self, ident: Ident, row: StoredRow) -> None:
         rows = self._by_key.get(ident)

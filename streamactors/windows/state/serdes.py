@@ -1,4 +1,4 @@
-"""Bytes of keys and values: identity and order of keys, sizes of buffered entries.
+"""The bytes of keys and values decide the identity and order of keys and the sizes of buffered entries.
 
 Owner: shared, stateless but for a bounded cache. `Serdes` gives the bytes that the stream's topic would hold: str as
 UTF-8, int and float as 8 bytes big-endian, bytes as they are, every other type by the codec. Windows compare and order
@@ -14,7 +14,7 @@ from typing import Any, Final
 from streamactors.codec import CodecError, dumps
 
 Ident = str | bytes
-"""What stands for a key in stores: see KeyIdentity."""
+"""The identity of a key in stores: see KeyIdentity."""
 
 _INT64: Final = struct.Struct(">q")
 _FLOAT64: Final = struct.Struct(">d")
@@ -27,7 +27,9 @@ def default_bytes(value: Any) -> bytes:
         try:
             return value.encode()  # type: ignore[no-any-return]
         except UnicodeEncodeError as error:
-            raise CodecError(f"{value!r} is no UTF-8 text: {error.reason}; clean it before it becomes a key") from error
+            raise CodecError(
+                f"{value!r} is not UTF-8 text: {error.reason}; clean it before it becomes a key"
+            ) from error
     if kind is int and -(1 << 63) <= value < 1 << 63:
         return _INT64.pack(value)
     if kind is float:
@@ -42,7 +44,9 @@ class Serdes:
     """The two functions that turn a stream's keys and values into bytes."""
 
     key: Callable[[Any], bytes] = default_bytes
+    """Returns the bytes of a key."""
     value: Callable[[Any], bytes] = default_bytes
+    """Returns the bytes of a value."""
 
     def size(self, value: Any) -> int:
         """Return the number of bytes of `value`; 0 for None."""
@@ -62,7 +66,7 @@ class _NoText:
 class KeyIdentity:
     """Maps each key to an ident: a hashable str or bytes. Two idents are equal exactly when the bytes of their keys are.
 
-    Key bytes that are UTF-8 become that text, other bytes stay bytes. So a text key is its own ident and costs nothing.
+    Key bytes that are UTF-8 become that string, other bytes stay bytes. So a string is its own ident and costs nothing.
     `text` is str where this holds; with a key serde of the user's own `text` is a type that no key has."""
 
     CACHE_LIMIT: Final = 65_536
@@ -86,7 +90,7 @@ class KeyIdentity:
         return self._compute(key)
 
     def check(self, ident: str | bytes) -> None:
-        """Raise CodecError for a text key that has no UTF-8 bytes. Called once for each new entry."""
+        """Raise CodecError for a string that has no UTF-8 bytes. Called once for each new entry."""
         if type(ident) is str and not ident.isascii():
             default_bytes(ident)
 
@@ -103,5 +107,5 @@ def ident_of_bytes(data: bytes) -> Ident:
 
 
 def key_bytes(ident: str | bytes) -> bytes:
-    """Return the bytes of the key that `ident` stands for."""
+    """Return the bytes of the key of `ident`."""
     return ident.encode() if type(ident) is str else ident  # type: ignore[return-value]

@@ -152,5 +152,5 @@ def _expired(sessions: list[Session], before: int) -> list[Session]:
 def session_form(of: Callable[[list[Any]], Session]) -> ListForm[list[Session], Session]:
     """Return how sessions lie in a store; `of` returns the session of a changelog entry's fields."""
     return ListForm(
-        behind=16, of=of, listed=list, objects=iter, drop=_expired, key=lambda _, session: session_key(session)
+        suffix=16, of=of, listed=list, objects=iter, drop=_expired, key=lambda _, session: session_key(session)
     )

@@ -19,7 +19,7 @@ from streamactors.windows.record import RecordContext, new_context
 FORMAT_VERSION: Final = 1
 META_KEY: Final = b"\x00meta"
 ENTRY: Final = b"\x01"
-"""What the key of each entry begins with; the metadata has another key."""
+"""The first byte of each entry's key; the metadata has another key."""
 _WAYS_OUT: Final = {
     "group": "run it in the group that has written it, or give this run a group_id of its own",
     "partition": "the changelog topic holds entries of another partition; begin in another group, or with an empty changelog",
@@ -64,7 +64,7 @@ class NewestEntries:
 
     def __init__(self) -> None:
         self.stores: dict[str, dict[bytes, bytes]] = {}
-        """The values of each store by key, the entry that was written last behind the others."""
+        """The values of each store by key, the entry that was written last after the others."""
 
     def add(self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Take the next entries of a store. A value replaces an earlier one of its key; None removes it."""
@@ -88,14 +88,14 @@ class NewestEntries:
 
 class Logged(Protocol):
     """An object in a store. `dirty`: it waits for the next commit. `logged`: the changelog has an entry of it, so its
-    removal needs a tombstone. Without a changelog an object is dirty from birth and stays so."""
+    removal needs a tombstone. Without a changelog an object is dirty from the start and stays dirty."""
 
     dirty: bool
     logged: bool
 
 
 class StoreLog:
-    """The changes of one store since the last commit. `on`: somebody keeps a changelog.
+    """The changes of one store since the last commit. `on`: the task keeps a changelog.
 
     `expires`: the changelog deletes old entries, so the metadata is written with every commit and is never older than an entry."""
 
@@ -158,7 +158,7 @@ class StoreLog:
 
 
 def as_restored(cell: Any) -> Any:
-    """Mark `cell` as read from the changelog: nothing of it waits for a commit."""
+    """Mark `cell` as read from the changelog: it does not wait for a commit."""
     cell.dirty, cell.logged = False, True
     return cell
 

@@ -6,7 +6,7 @@ its objects elsewhere returns objects with the same attributes and writes the di
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sized
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from streamactors.windows.state.serdes import Ident, key_bytes
 from streamactors.windows.state.store_log import pack_context
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Sized)
 
 
 class Cell:
@@ -174,6 +175,10 @@ class MemoryWindowedStore(Generic[T]):
         self._by_start: dict[int, dict[Ident, T]] = {}
         self._starts: list[int] = []
 
+    def __len__(self) -> int:
+        """Return the number of cells. O(windows)."""
+        return sum(len(cells) for cells in self._by_start.values())
+
     def window(self, start: int) -> dict[Ident, T]:
         cells = self._by_start.get(start)
         if cells is None:
@@ -196,39 +201,49 @@ class MemoryWindowedStore(Generic[T]):
 
 
 class MemoryStores:
-    """Stores that are dicts of this process."""
+    """Stores that are dicts of this process. `made`: each by its name."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, Sized] = {}
+
+    def _known(self, name: str, store: S) -> S:
+        self.made[name] = store
+        return store
 
     def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowedStore[Any]:
-        return MemoryWindowedStore()
+        return self._known(name, MemoryWindowedStore())
 
     def keyed(self, name: str, form: Form[Any] | None = None) -> dict[Ident, Any]:
-        return {}
+        found: dict[Ident, Any] = {}
+        return self._known(name, found)
 
     def ordered(self, name: str, form: Form[T]) -> MemoryOrderedStore[T]:
-        return MemoryOrderedStore()
+        return self._known(name, MemoryOrderedStore())
 
     def grouped(self, name: str, form: Form[T]) -> MemoryGroupedStore[T]:
-        return MemoryGroupedStore()
+        return self._known(name, MemoryGroupedStore())
 
     def queued(
         self, name: str, form: Form[T], key_of: Callable[[Any], bytes], queue: DueQueue[T]
     ) -> tuple[Waiting[T], DueQueue[T]]:
-        return {}, queue
+        waiting: dict[Any, T] = {}
+        return self._known(name, waiting), queue
 
     def listed(self, name: str, form: ListForm[Any, Any]) -> MemoryLists[Any, Any]:
-        return MemoryLists(form)
+        return self._known(name, MemoryLists(form))
 
     def closing(self, name: str, queue: ClosingQueue[T], find: Callable[[int, bytes], T | None]) -> ClosingQueue[T]:
         return queue
 
     def rows(self, name: str) -> MemoryRowStore:
-        return MemoryRowStore()
+        return self._known(name, MemoryRowStore())
 
 
 class LayoutOfStores(MemoryStores):
-    """Finds out which stores a task has whose entries lie on disk by time, then key."""
+    """Finds the stores of a task whose entries lie on disk by time, then key."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.time_first: set[str] = set()
 
     def windowed(self, name: str, form: Form[Any] | None = None) -> MemoryWindowedStore[Any]:

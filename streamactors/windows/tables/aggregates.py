@@ -132,7 +132,7 @@ def quantiles(ranks: tuple[float, ...]) -> ReadyAggregate:
     def add(state: bytes, value: Any) -> bytes:
         number = float(value)
         if isnan(number):  # the sketch ignores it, and an empty sketch has no quantile
-            raise ValueError(f"quantiles: a value is {value!r}, which has no rank; drop it before, with filter")
+            raise ValueError(f"quantiles: a value is {value!r}, which has no rank; drop it first, with filter")
         sketch = load(state)
         sketch.update(number)
         return bytes(sketch.serialize())

@@ -43,10 +43,21 @@ class TagRows(Operator):
 def tagged(init: Callable[[], Any], adds: Sequence[Callable[[Any, Any], Any]], merge: Any) -> Aggregator:
     """Return the aggregation of tagged rows."""
 
-    def add(aggregate: Any, row: Tagged) -> Any:
-        return adds[row.number](aggregate, row.value)
+    return Aggregator("cogroup", init, _TaggedAdd(adds), merge)
 
-    return Aggregator("cogroup", init, add, merge)
+
+class _TaggedAdd:
+    """Adds a row by the function of its stream."""
+
+    def __init__(self, adds: Sequence[Callable[[Any, Any], Any]]) -> None:
+        self._adds = adds
+
+    def __call__(self, aggregate: Any, row: Tagged) -> Any:
+        return self._adds[row.number](aggregate, row.value)
+
+    def function_of(self, row: Tagged) -> Callable[[Any, Any], Any]:
+        """Return the user's function, for the error that names it."""
+        return self._adds[row.number]
 
 
 class StoreTime:

@@ -1,6 +1,6 @@
 """A table of a topic whose entries expire: `topics.table(…, ttl=)`.
 
-Owner: WindowTask. An entry expires when the stream time of its task reaches its timestamp + ttl. Expired entries are never read. Behind the row
+Owner: WindowTask. An entry expires when the stream time of its task reaches its timestamp + ttl. Expired entries are never read. After the row
 that moved the time they are removed, in the order of their expiry, and a deletion of each is forwarded, with the time of the expiry. A row that comes
 when its entry would have expired already is refused and counted.
 
@@ -33,7 +33,7 @@ _BUCKETS: Final = 64
 
 
 class ExpiringTable(TableSource):
-    """See the module."""
+    """A table whose entries are deleted when their TTL is over."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ExpiringTable(TableSource):
         time.processors.append(self)
 
     def bind(self, forward: Callable[[list[Any]], None]) -> None:
-        """The steps behind the table, which get deletions."""
+        """The steps downstream of the table, which get deletions."""
         self._forward = forward
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────

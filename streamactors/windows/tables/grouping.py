@@ -1,4 +1,4 @@
-"""The aggregation of a table by another key: subtract what an entry was, add what it is.
+"""The aggregation of a table by another key: subtract an entry's old value, add its new one.
 
 Owner: WindowTask. `RegroupUpdates` sends each update to its groups, by way of a repartition topic: one message if the group
 stays, else two, the old group first. The value of a message is (new, old). `GroupedTableAggregate` applies them."""

@@ -5,7 +5,7 @@ stream time - history is refused and counted. Updates that are not the newest ve
 aggregations of tables can skip them.
 
 Kafka Streams (`kafka`) forgets a deletion that has the time of the newest version, unless the version before that one has a value: the newest
-version is removed, and an older row that arrives later stays valid for ever."""
+version is removed, and an older row that arrives later stays valid forever."""
 
 from __future__ import annotations
 

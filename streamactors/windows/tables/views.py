@@ -5,10 +5,10 @@ Owner: WindowTask. Without a name the view is computed when it is read (`operato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from streamactors.windows.operators.operator import Found, Ident, Operator, TaskEnvironment, Update
-from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, TableStepOperator
+from streamactors.windows.operators.table_steps import TableFilter, TableMapValues, TableOnChange, TableStepOperator
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.tables.stored import StoredTable
 
@@ -66,7 +66,10 @@ class StoredView(Operator):
         return self.stored.entries(request)
 
 
+ON_CHANGE: Final = "on-change"
+"""The kind of a view that forwards only what changes a value."""
 VIEWS: dict[str, Callable[..., TableStepOperator]] = {
+    ON_CHANGE: TableOnChange,
     "filter": TableFilter,
     "filter-not": FilterNot,
     "map-values": TableMapValues,

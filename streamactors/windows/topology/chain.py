@@ -1,4 +1,5 @@
-"""Chains: the topologies of one input. `Source.group_by_key()` begins one; `to_stream()` of its table ends it.
+"""Chains: the topologies of one input. `Source.group_by_key()` begins one; `to_stream()` of its table ends it. `Source.keyed(fn)` is one of a
+single step.
 
 The rows of a chain come in whole chunks, whatever their topic, and equal keys are in one task already: nothing is repartitioned. Nothing joins
 the table of a chain, so an aggregation itself emits the final results of a suppression that comes right after it. The names of nodes and stores, and the old
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from streamactors.durations import Duration, EventSpan
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.intake import Intake, intake
 from streamactors.windows.topology.grouped import GroupedStream
-from streamactors.windows.topology.model import ANY_TOPIC, Node, SourceNode, Topology
+from streamactors.windows.topology.model import ANY_TOPIC, SourceNode, Topology, TopologyNode
 from streamactors.windows.topology.nodes.record_nodes import OPERATORS, RecordNode, RepartitionNode, ResultNode
+from streamactors.windows.topology.steps import step
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
 from streamactors.windows.topology.task_factory import TaskFactory
@@ -26,13 +28,12 @@ _UNNUMBERED: Final = {
     "as-records": "group-by-key",
     "to-stream": "to-stream",
 }
-"""The names of steps without a state, by their kinds; they shift no numbers."""
+"""The names of steps without a state, by their kinds; they do not shift the running numbers of others."""
 
 
 class Chain(Topology):
-    """The topology of one input. `end`: makes what a user continues with of the chain's results; None: the chain goes on."""
+    """The topology of one input. `end`: makes what a user continues with of the chain's results; None: the chain continues."""
 
-    is_chain = True
     is_open = False
 
     def __init__(self, end: Callable[[Chain, TopologyStream], Any] | None = None, intake: Intake = Intake()) -> None:
@@ -57,6 +58,19 @@ class Chain(Topology):
         return stream if self._end is None else self._end(self, stream)
 
     @property
+    def reads_tables(self) -> bool:
+        """Nothing joins the table of a chain."""
+        return False
+
+    def repartitions(self, *, key_changed: bool) -> bool:
+        """Equal keys are in one task already."""
+        return False
+
+    def old_is_initial(self, *, kafka: bool) -> bool:
+        """The old values are those of Kafka Streams."""
+        return True
+
+    @property
     def changes_keys(self) -> bool:
         """Whether rows meet by a key that did not choose their partition."""
         return any(
@@ -65,11 +79,11 @@ class Chain(Topology):
         )
 
     @property
-    def first_state(self) -> Node:
+    def first_state(self) -> TopologyNode:
         """The first step that keeps a state."""
         return next(node for node in self.nodes if node.store is not None or node.keeps_rows)
 
-    def tasks(self, last: Node, **options: Any) -> TaskFactory:
+    def tasks(self, last: TopologyNode, **options: Any) -> TaskFactory:
         """Return the factory of tasks that give the rows of a node; `options` are TaskFactory's fields."""
         self.add(ResultNode("results"), last)
         return TaskFactory(self, self.intake, **options)
@@ -90,27 +104,27 @@ class Records(TopologyStream):
 
     def group_by_key(self, *, changelog: bool = True, max_task_idle: Duration | None = 0) -> GroupedStream[Any, Any]:
         """As Source.group_by_key."""
-        return self._reading("group_by_key", changelog, max_task_idle).group_by_key()
+        return self.reading("group_by_key", changelog, max_task_idle).group_by_key()
 
     def key_by(
         self, fn: Callable[[Any], Any], *, name: str | None = None, changelog: bool = True
     ) -> GroupedStream[Any, Any]:
         """As Source.key_by."""
         callable_key(fn)
-        return self._reading("key_by", changelog, 0).key_by(fn, name=name)
+        return self.reading("key_by", changelog, 0).key_by(fn, name=name)
 
     def to_table(
         self,
         *,
         name: str | None = None,
-        history: Duration | None = None,
+        history: EventSpan | None = None,
         changelog: bool = True,
         max_task_idle: Duration | None = 0,
     ) -> TopologyTable[Any]:
         """As Source.to_table."""
-        return self._reading("to_table", changelog, max_task_idle).to_table(name=name, history=history)
+        return self.reading("to_table", changelog, max_task_idle).to_table(name=name, history=history)
 
-    def _reading(self, where: str, changelog: bool, max_task_idle: Duration | None) -> TopologyStream:
+    def reading(self, where: str, changelog: bool, max_task_idle: Duration | None) -> TopologyStream:
         """Return the stream that is read in this way."""
         read = intake(where, changelog, max_task_idle)
 
@@ -121,6 +135,12 @@ class Records(TopologyStream):
             return stream
 
         return again()
+
+
+@step
+def ended(results: TopologyStream) -> Any:
+    """Return what a user continues with after a stream of results."""
+    return results.topology.ended(results)
 
 
 def tasks_of(results: TopologyStream, **options: Any) -> TaskFactory:

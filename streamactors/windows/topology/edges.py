@@ -1,4 +1,4 @@
-"""The edges of a task: where rows enter it, leave it, and go round by a repartition topic.
+"""The edges of a task: where rows enter it, leave it, and return by a repartition topic.
 
 Owner: WindowTask. Rows leave into the `Outbox` that the operators of a task share."""
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from streamactors.engine.ways_out import WaysOut
+from streamactors.durations import Duration, EventSpan
+from streamactors.engine.suggestions import Suggestions
 from streamactors.errors import BuildError
 from streamactors.windows.definitions.aggregator import Aggregator, aggregating, counting, reducing
 from streamactors.windows.definitions.count_windows import CountWindows
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.windowing import Semantics, Windowing, windowing
 from streamactors.windows.definitions.windows import SessionWindows, SlidingWindows, Windows
 from streamactors.windows.tables.cogroup import tagged
 from streamactors.windows.tables.grouping import TableAggregator
 from streamactors.windows.topology.joining import RUNS, callable_or_error, co_partition, round_trip, same_topology
-from streamactors.windows.topology.model import Node, Topology
+from streamactors.windows.topology.model import Topology, TopologyNode
 from streamactors.windows.topology.nodes.aggregate_nodes import AggregateNode
 from streamactors.windows.topology.nodes.group_nodes import CogroupNode, CogroupPartNode, GroupedTableNode, TagNode
 from streamactors.windows.topology.nodes.table_nodes import NO_WINDOWS
@@ -34,12 +34,12 @@ else:
     R, W = TypeVar("R"), TypeVar("W")
 
 
-class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
+class GroupedStream(ReadyAggregations[R], Part, Suggestions, Generic[R, W]):
     """Records of a stream, grouped by key, and by windows after `windowed_by`. R: the stream of results; W: that of results of windows."""
 
-    _ways_out = dict.fromkeys(
+    _suggestions = dict.fromkeys(
         RUNS,
-        "groups are no stream; aggregate them: .count(), .reduce(fn) or .aggregate(init, add), then .to_stream() gives the results "
+        "groups are not a stream; aggregate them: .count(), .reduce(fn) or .aggregate(init, add), then .to_stream() gives the results "
         "(a Source, or a stream of the topology: topics.source(table).run_with(sink))",
     )
 
@@ -61,7 +61,7 @@ class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
         windows: Windows,
         semantics: Semantics | None = None,
         *,
-        retention: Duration | None = None,
+        retention: EventSpan | None = None,
         idle_after: Duration | None = None,
         late: Any = None,
     ) -> GroupedStream[W, W]: ...
@@ -71,7 +71,7 @@ class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
         windows: Any,
         semantics: Semantics | None = None,
         *,
-        retention: Duration | None = None,
+        retention: EventSpan | None = None,
         idle_after: Duration | None = None,
         late: Any = None,
     ) -> Any:
@@ -79,8 +79,8 @@ class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
 
         `semantics`: "kafka" gives Kafka Streams' results row for row; "strict" never emits two final results for a window and loses none
         when time jumps; default that of the topology. `retention`: how long a window stays readable; at least the time that closes it.
-        `idle_after`: once the input has been silent for so long, stream time advances with the wall clock, so the last windows close. `late`: the
-        sink of the rows that closed windows refuse. Times are ms, timedeltas or texts such as "5m".
+        `idle_after`: once the input has been silent for this time, stream time advances with the wall clock, so the last windows close. `late`: the
+        sink of the rows that closed windows refuse. Times are timedeltas, strings such as "5m", or numbers: `idle_after` in seconds, others in ms.
 
         CountWindows give a stream of one result for each full window; the other windows give a table. Raises BuildError (a ValueError) if
         something does not fit."""
@@ -91,7 +91,7 @@ class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
         self,
         windows: Any,
         semantics: Semantics | None,
-        retention: Duration | None,
+        retention: EventSpan | None,
         idle_after: Duration | None,
         late: Any,
     ) -> Any:
@@ -142,7 +142,9 @@ class GroupedStream(ReadyAggregations[R], Part, WaysOut, Generic[R, W]):
         node_name, store = topology.stored(name, aggregator.kind)
         stream = self._stream.ready_for(node_name, needs_key=True)
         kafka = (self._windowing.semantics if self._windowing.windows is not None else topology.semantics) == "kafka"
-        node = AggregateNode(node_name, store, aggregator, self._windowing, old_from_init=kafka or topology.is_chain)
+        node = AggregateNode(
+            node_name, store, aggregator, self._windowing, old_from_init=topology.old_is_initial(kafka=kafka)
+        )
         return TopologyTable(topology, topology.add(node, stream.node))
 
 
@@ -166,7 +168,7 @@ class CogroupedStream:
         windows: Windows,
         semantics: Semantics | None = None,
         *,
-        retention: Duration | None = None,
+        retention: EventSpan | None = None,
         idle_after: Duration | None = None,
         late: Any = None,
     ) -> CogroupedStream:
@@ -220,7 +222,7 @@ class CogroupedStream:
 class GroupedTable(Part, Generic[R]):
     """The entries of a table, grouped by another key."""
 
-    def __init__(self, topology: Topology, node: Node) -> None:
+    def __init__(self, topology: Topology, node: TopologyNode) -> None:
         self.topology = topology
         self._node = node
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from streamactors.durations import Duration, EventSpan, event_ms, whole_ms
 from streamactors.errors import BuildError
 from streamactors.stages.checks import WITHOUT_A_CALL, at_least, no_coroutine_function, positive
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.definitions.names import checked_topic
 from streamactors.windows.joins.stream_stream import JoinSpec
 from streamactors.windows.joins.table_table import How, TableJoin
-from streamactors.windows.topology.model import Node, SourceNode, Topology, above
+from streamactors.windows.topology.model import SourceNode, Topology, TopologyNode, above
 from streamactors.windows.topology.nodes.foreign_nodes import (
     ForeignResultNode,
     ResolveNode,
@@ -31,7 +31,7 @@ from streamactors.windows.topology.nodes.table_join_nodes import (
 from streamactors.windows.topology.nodes.table_nodes import TableNode, TableSourceNode
 
 RUNS: Final = ("run_with", "run", "run_iter", "run_async_iter", "via", "to_mat")
-"""What users of Source try on a part of a topology."""
+"""Methods of Source that users try on a part of a topology, with the right call."""
 
 Fn = Callable[[Any, Any], Any]
 
@@ -54,10 +54,10 @@ def choice(where: str, how: object, choices: tuple[str, ...]) -> str:
 def same_topology(where: str, topology: Topology, other: object) -> None:
     """Raise BuildError if a stream or table belongs to another topology."""
     if getattr(other, "topology", None) is not topology:
-        raise BuildError(f"{where}: {other!r} is no part of the same topology; make both from one Topics")
+        raise BuildError(f"{where}: {other!r} is not part of the same topology; make both from one Topics")
 
 
-def co_partition(topology: Topology, name: str, *nodes: Node) -> None:
+def co_partition(topology: Topology, name: str, *nodes: TopologyNode) -> None:
     """Note that the topics above these nodes must have equal numbers of partitions."""
     topics = frozenset(
         each.topic for node in nodes for each in above(node) if isinstance(each, SourceNode) and each.partitioned
@@ -65,7 +65,7 @@ def co_partition(topology: Topology, name: str, *nodes: Node) -> None:
     topology.co_partitioned.append((name, topics))
 
 
-def round_trip(topology: Topology, topic: str, node: Node, *, needs_key: bool, counted: bool) -> SourceNode:
+def round_trip(topology: Topology, topic: str, node: TopologyNode, *, needs_key: bool, counted: bool) -> SourceNode:
     """Send the rows of a node through an internal topic, and return the source of what comes back."""
     if topology.prefix:
         checked_topic(f"the repartition topic {topic!r}", topology.prefix.removesuffix("-"), topic)
@@ -77,10 +77,10 @@ def round_trip(topology: Topology, topic: str, node: Node, *, needs_key: bool, c
     return source
 
 
-def keep_rows_without_key(topology: Topology, node: Node) -> None:
+def keep_rows_without_key(topology: Topology, node: TopologyNode) -> None:
     """Let the repartition topics above a node keep rows whose key is None, as Kafka Streams does above a left or outer join."""
     entries = {each.topic: each for each in topology.nodes if isinstance(each, RepartitionNode)}
-    seen: set[Node] = set()
+    seen: set[TopologyNode] = set()
     waiting = [node]
     while waiting:
         for each in above(waiting.pop()):
@@ -96,11 +96,11 @@ def pair(value: Any, found: Any) -> tuple[Any, Any]:
     return value, found
 
 
-def grace_within_history(grace: Duration | None, table: TableNode) -> int | None:
-    """Return the grace of a stream-table join in ms. Raises BuildError if the table does not keep versions for so long."""
+def grace_within_history(grace: EventSpan | None, table: TableNode) -> int | None:
+    """Return the grace of a stream-table join in ms. Raises BuildError if the table does not keep versions for that long."""
     if grace is None:
         return None
-    grace_ms = to_ms(grace, "join_table: grace")
+    grace_ms = event_ms(grace, "join_table: grace")
     if not table.versioned:
         raise BuildError("join_table: grace needs a table with history; make it with topics.table(…, history=…)")
     if table.history_ms is not None and table.history_ms < grace_ms:
@@ -127,7 +127,7 @@ def lookup_node(
     callable_or_error("join_lookup: joiner", joiner)
     if key is not None:
         callable_or_error("join_lookup: key", key)
-    ttl_ms = None if ttl is None else to_ms(ttl, "join_lookup: ttl")
+    ttl_ms = None if ttl is None else whole_ms(ttl, "join_lookup: ttl")
     return LookupNode(
         name,
         cast("Callable[[Any], Any]", fn),
@@ -137,13 +137,21 @@ def lookup_node(
         most_calls=positive("join_lookup", "max_concurrency", max_concurrency),
         most_answers=at_least("join_lookup", "max_entries", max_entries, 0),
         ttl_ms=ttl_ms,
-        missing_ttl_ms=ttl_ms if missing_ttl is None else to_ms(missing_ttl, "join_lookup: missing_ttl"),
+        missing_ttl_ms=ttl_ms if missing_ttl is None else whole_ms(missing_ttl, "join_lookup: missing_ttl"),
     )
 
 
 def join_streams(
-    topology: Topology, name: str, left: Node, right: Node, fn: Fn, windows: JoinWindows, how: str, *, kafka: bool
-) -> Node:
+    topology: Topology,
+    name: str,
+    left: TopologyNode,
+    right: TopologyNode,
+    fn: Fn,
+    windows: JoinWindows,
+    how: str,
+    *,
+    kafka: bool,
+) -> TopologyNode:
     """Add a stream-stream join."""
     if windows.grace_ms is None:
         raise BuildError(

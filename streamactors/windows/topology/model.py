@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
+from streamactors.durations import Duration, whole_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.names import checked_name
 from streamactors.windows.definitions.windowing import Semantics
-from streamactors.windows.operators.buffered import Buffered
+from streamactors.windows.operators.buffered import Buffering
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
 from streamactors.windows.operators.stream_steps import PassOn
 from streamactors.windows.processors.task_time import TaskTime
@@ -23,35 +23,35 @@ from streamactors.windows.state.stores import Stores
 from streamactors.windows.topology.edges import Outbox, TaskEntrance
 
 ANY_TOPIC: Final = ""
-"""Stands for the topic of a chain's input: its rows may have any topic, or none."""
+"""The name of the topic of a chain's input: its rows may have any topic, or none."""
 
 
-class Node(ABC):
+class TopologyNode(ABC):
     """One step of a topology. `name` is unique in it; `store`: the name of its store, None if it has none.
 
     `reads`: the tables whose state its operator reads while it processes a row. `by_row`: its operator must see a row only
     when the row before has passed the whole topology. `keeps_time`: its operator needs the time of the task, after each row of any
-    of the task's topics. `goes_round`: its rows come back by a repartition topic. `shown_as`: the view whose values readers from outside see
+    of the task's topics. `goes_round`: its rows return by a repartition topic. `shown_as`: the view whose values readers from outside see
     under this node's name, where the node's own values are a state."""
 
     store: str | None = None
     by_row: bool = False
     keeps_time: bool = False
     goes_round: bool = False
-    shown_as: Node | None = None
+    shown_as: TopologyNode | None = None
     keeps_rows: bool = False
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.children: list[Node] = []
-        self.parents: list[Node] = []
-        self.reads: list[Node] = []
+        self.children: list[TopologyNode] = []
+        self.parents: list[TopologyNode] = []
+        self.reads: list[TopologyNode] = []
 
     @property
     def shares_rows(self) -> bool:
         """Whether another step may still change keys and values of this node's rows: some step above has other children, or is a processor, which may
         keep what it forwards."""
-        above, seen = list(self.parents), set[Node]()
+        above, seen = list(self.parents), set[TopologyNode]()
         while above:
             node = above.pop()
             if len(node.children) > 1 or node.keeps_rows:
@@ -65,7 +65,7 @@ class Node(ABC):
     def operator(self, build: Build) -> Operator:
         """Return the operator of this node for the task that `build` makes."""
 
-    def carrier(self, build: Build) -> Node:
+    def carrier(self, build: Build) -> TopologyNode:
         """Return the node whose operator does the work of this one: a node above, or this one."""
         return self
 
@@ -73,10 +73,10 @@ class Node(ABC):
         return f"{type(self).__name__}({self.name!r})"
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=TopologyNode)
 
 
-class SourceNode(Node):
+class SourceNode(TopologyNode):
     """A topic whose rows enter the topology. `internal`: a repartition topic of this topology.
 
     `key`, `value`, `timestamp`: how the topic's bytes become rows, as in Consumer.records; the operators do not see them."""
@@ -111,16 +111,15 @@ class SourceNode(Node):
 class Topology:
     """The nodes of one topology. `semantics`: that of the steps that are not given one.
 
-    `is_chain`: it has one input, and equal keys lie together (chain.py). `is_open`: steps add nodes to it, not to a copy (steps.py)."""
+    `is_open`: steps add nodes to it, not to a copy (steps.py)."""
 
-    is_chain: bool = False
     is_open: bool = True
 
     def __init__(self, semantics: Semantics = "strict") -> None:
         self.semantics: Semantics = semantics_of("semantics", semantics)
-        self.nodes: list[Node] = []
+        self.nodes: list[TopologyNode] = []
         self.sources: dict[str, SourceNode] = {}
-        self.stores: dict[str, Node] = {}
+        self.stores: dict[str, TopologyNode] = {}
         self.co_partitioned: list[tuple[str, frozenset[str]]] = []
         """(name of a join, the topics that must have equal numbers of partitions)."""
         self.prefix = ""
@@ -132,7 +131,7 @@ class Topology:
         self._names: set[str] = set()
         self._numbers = 0
 
-    def add(self, node: N, *parents: Node) -> N:
+    def add(self, node: N, *parents: TopologyNode) -> N:
         """Add a node after its parents; a node with two equal parents receives each row twice."""
         self.nodes.append(node)
         for parent in parents:
@@ -142,7 +141,7 @@ class Topology:
             self.keep(node.store, node)
         return node
 
-    def keep(self, store: str, node: Node) -> None:
+    def keep(self, store: str, node: TopologyNode) -> None:
         """Register a store of a node. Raises BuildError if the name is taken."""
         if store in self.stores:
             raise BuildError(f"the name {store!r} is used by two stores of a topology; give one of them another name")
@@ -172,14 +171,27 @@ class Topology:
         return stream
 
     @property
+    def reads_tables(self) -> bool:
+        """Whether a step may read the table of another step while rows pass, as a join does."""
+        return True
+
+    def repartitions(self, *, key_changed: bool) -> bool:
+        """Whether rows whose key may have changed go through a topic, so that equal keys are in one partition."""
+        return key_changed
+
+    def old_is_initial(self, *, kafka: bool) -> bool:
+        """Whether the first update of a window has the initial value as its old value, as in Kafka Streams; else it has none."""
+        return kafka
+
+    @property
     def changes_keys(self) -> bool:
         """Whether rows meet by a key that did not choose their partition, without a topic in between."""
         return False
 
     def idle_after(self, span: Duration | None) -> None:
-        """Advance stream time with the wall clock once the input has been silent for so long (ms, a timedelta or a text)."""
+        """Advance stream time with the wall clock once the input has been silent for this time (seconds, a timedelta or a string)."""
         if span is not None:
-            ms = to_ms(span, "idle_after", minimum=1)
+            ms = whole_ms(span, "idle_after", minimum=1)
             if self.idle_after_ms not in (None, ms):
                 raise BuildError(
                     f"idle_after is {self.idle_after_ms} ms already, now {ms} ms: an input has one idle timeout"
@@ -196,7 +208,7 @@ class Topology:
             self.late = sink
 
     def is_kafka(self, where: str, semantics: Semantics | None) -> bool:
-        """True if a step follows Kafka Streams to the letter: `semantics`, or the topology's."""
+        """True if a step follows Kafka Streams exactly: `semantics`, or the topology's."""
         return (self.semantics if semantics is None else semantics_of(where, semantics)) == "kafka"
 
 
@@ -215,25 +227,25 @@ class Build:
         now_ms: Callable[[], int] = lambda: 0,
         start_coroutine: Callable[[Any], Any] | None = None,
     ) -> None:
-        """`now_ms`: the wall clock. `start_coroutine`: runs a coroutine on the actor system's loop and returns a Future; None: no system."""
+        """`now_ms`: the wall clock. `start_coroutine`: runs a coroutine on the actor system's loop and returns a Future; None: there is no system."""
         self.topology = topology
         self.globals: Mapping[str, Operator] = {}
-        """The global tables that somebody else fills, by topic."""
+        """The global tables that are filled from outside the task, by topic."""
         self.env = env
         self.stores = stores
         self.outbox = outbox
         self.partition = partition
         self.detailed = detailed
         self.stateful: list[Stateful] = []
-        self.buffers: list[Callable[[], Buffered]] = []
+        self.buffers: list[Buffering] = []
         self.times: list[TaskTime] = []
         self.now_ms = now_ms
         self.start_coroutine = start_coroutine
-        self._time_numbers: dict[Node, int] | None = None
-        self._operators: dict[Node, Operator] = {}
+        self._time_numbers: dict[TopologyNode, int] | None = None
+        self._operators: dict[TopologyNode, Operator] = {}
         self._shared: dict[Any, Any] = {}
 
-    def of(self, node: Node) -> Operator:
+    def of(self, node: TopologyNode) -> Operator:
         """Return the operator of a node."""
         node = node.carrier(self)
         operator = self._operators.get(node)
@@ -254,7 +266,7 @@ class Build:
         """True if a step needs the time of the task."""
         return any(node.keeps_time for node in self.topology.nodes)
 
-    def time_of(self, node: Node) -> TaskTime:
+    def time_of(self, node: TopologyNode) -> TaskTime:
         """Return the time of the nodes that are connected with `node` without a repartition topic."""
         if self._time_numbers is None:
             self._time_numbers = connected(self.topology)
@@ -267,15 +279,17 @@ class Build:
         self.stateful.append(stateful)
 
 
-def connected(topology: Topology, without: Container[Node] = ()) -> dict[Node, int]:
+def connected(topology: Topology, without: Container[TopologyNode] = ()) -> dict[TopologyNode, int]:
     """Return a number for each node, equal for nodes that are connected without a repartition topic, or by a state that they share.
 
     The nodes of `without` connect no others."""
-    beside: dict[Node, list[Node]] = {node: [*node.children, *node.parents, *node.reads] for node in topology.nodes}
+    beside: dict[TopologyNode, list[TopologyNode]] = {
+        node: [*node.children, *node.parents, *node.reads] for node in topology.nodes
+    }
     for node in topology.nodes:
         for read in node.reads:
             beside[read].append(node)
-    numbers: dict[Node, int] = {}
+    numbers: dict[TopologyNode, int] = {}
     count = 0
     for first in topology.nodes:
         if first in numbers:
@@ -299,9 +313,9 @@ def semantics_of(where: str, semantics: object) -> Semantics:
     return "strict"
 
 
-def above(node: Node) -> Iterator[Node]:
+def above(node: TopologyNode) -> Iterator[TopologyNode]:
     """Yield a node and everything from which rows reach it, each once."""
-    seen: set[Node] = set()
+    seen: set[TopologyNode] = set()
     waiting = [node]
     while waiting:
         each = waiting.pop()

@@ -2,7 +2,7 @@
 
 Owner: WindowTask. A row goes depth first: through everything after an operator before the next row. Where that cannot be
 seen, a list of rows goes as a whole. It can be seen after a topic whose rows reach a node by two ways, meet a state that
-they changed themselves, or go round by a repartition topic in memory: there each row goes alone."""
+they changed themselves, or return by a repartition topic in memory: there each row goes alone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.operators.operator import Operator
+from streamactors.windows.operators.record_steps import AsRecords
 from streamactors.windows.operators.stream_steps import PassOn
 from streamactors.windows.processors.operator import ProcessorOperator
 from streamactors.windows.processors.task_time import TaskTime
 from streamactors.windows.record import Record
 from streamactors.windows.tables.expiring import ExpiringTable
 from streamactors.windows.topology.edges import TaskEntrance
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 
 
 @dataclass(eq=False, slots=True)
@@ -33,13 +34,16 @@ class Step:
     whole: bool = True
     process: Callable[[list[Any], list[Any]], None] = field(init=False)
     waits: bool = field(init=False)
-    """The operator wants to hear when everything after it has processed its results."""
+    """The operator must be told when everything after it has processed its results."""
+    passes: Callable[[list[Any]], bool] | None = field(init=False)
+    """Returns True for rows that are the operator's results unchanged."""
     only: Step | None = None
-    """The one step after it, if `run` may go on there without a deeper call."""
+    """The one step after it, if `run` may continue there without a deeper call."""
 
     def __post_init__(self) -> None:
         self.process = self.operator.process
         self.waits = type(self.operator).forwarded is not Operator.forwarded
+        self.passes = self.operator.passes if isinstance(self.operator, AsRecords) else None
 
 
 class Way(NamedTuple):
@@ -62,7 +66,7 @@ class Way(NamedTuple):
             time.after_row()
 
 
-class Plan:
+class TopologyPlan:
     """The steps of one task. `entrances`: the ways in, by topic.
 
     `first_lookups`: the lookups directly after a topic, which can ask for the keys of many rows though each row goes alone."""
@@ -75,7 +79,7 @@ class Plan:
             while len(children) == 1 and children[0].carrier(build) is node:
                 [carried] = children
                 children = carried.children
-            step.targets = [self._behind_merges(child) for child in children]
+            step.targets = [self._after_merges(child) for child in children]
             if len(step.targets) == 1 and not step.waits:
                 [step.only] = step.targets
             if isinstance(step.operator, ProcessorOperator):
@@ -91,7 +95,7 @@ class Plan:
             alone, crossed = _goes_alone(source, in_memory, build.keeps_time)
             for node in crossed:
                 self.steps[node].whole = False
-            first = self._behind_merges(source)
+            first = self._after_merges(source)
             time, after = None, None
             if isinstance(first.operator, TaskEntrance):
                 time = first.operator.time
@@ -104,7 +108,7 @@ class Plan:
                 if isinstance(operator, LookupJoin):
                     self.first_lookups.append((topic, operator))
 
-    def _behind_merges(self, node: Node) -> Step:
+    def _after_merges(self, node: TopologyNode) -> Step:
         """Return the step of a node; of a merge of streams with one step after it, that step."""
         step = self.steps[node]
         while type(step.operator) is PassOn and len(node.children) == 1:
@@ -113,12 +117,12 @@ class Plan:
         return step
 
 
-def _goes_alone(source: Node, in_memory: bool, keeps_time: bool) -> tuple[bool, list[Node]]:
+def _goes_alone(source: TopologyNode, in_memory: bool, keeps_time: bool) -> tuple[bool, list[TopologyNode]]:
     """Return whether the rows of a source are processed one by one, and the nodes that give each result to all children before the next result."""
-    ways: dict[Node, int] = {}
-    order: list[Node] = []
+    ways: dict[TopologyNode, int] = {}
+    order: list[TopologyNode] = []
 
-    def walk(node: Node) -> None:
+    def walk(node: TopologyNode) -> None:
         ways[node] = ways.get(node, 0) + 1
         if ways[node] == 1:
             order.append(node)
@@ -147,15 +151,18 @@ def _pass_to(target: Step, record: Any) -> None:
 def run(step: Step, rows: list[Any]) -> None:
     """Pass rows through an operator and everything after it.
 
-    When an operator raises, the results of the rows before still go on; an error that they meet came first, so it counts."""
+    When an operator raises, the results of the rows before still pass; if they raise, too, that error counts, because their rows came first."""
     while True:
         out: list[Any] = []
-        try:
-            step.process(rows, out)
-        except Exception:
-            if out:
-                forward(step, out)
-            raise
+        if step.passes is not None and step.passes(rows):
+            out = rows
+        else:
+            try:
+                step.process(rows, out)
+            except Exception:
+                if out:
+                    forward(step, out)
+                raise
         if not out:
             if step.waits:
                 step.operator.forwarded()

@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from streamactors.windows.definitions.duration import Duration
+from streamactors.durations import EventSpan
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.processors.definitions import Processor, keyed_definition, processor_definition
 from streamactors.windows.processors.store_definitions import StoreDefinition
 from streamactors.windows.record import Record
-from streamactors.windows.topology.model import Node
+from streamactors.windows.topology.model import TopologyNode
 from streamactors.windows.topology.nodes.processor_nodes import ProcessorNode
 from streamactors.windows.topology.steps import Part, step
 
@@ -23,7 +23,7 @@ S = TypeVar("S", bound="ProcessSteps[Any]")
 class ProcessSteps(Part, ABC, Generic[S]):
     """Processors and functions with a state for each key. S: the stream of their results."""
 
-    node: Node
+    node: TopologyNode
     key_changed: bool
 
     @abstractmethod
@@ -35,7 +35,7 @@ class ProcessSteps(Part, ABC, Generic[S]):
         """Return the stream with equal keys in one partition."""
 
     @abstractmethod
-    def _results_of(self, node: Node, *, key_changed: bool) -> S:
+    def _results_of(self, node: TopologyNode, *, key_changed: bool) -> S:
         """Return the stream of a node's results."""
 
     def process(
@@ -69,13 +69,13 @@ class ProcessSteps(Part, ABC, Generic[S]):
         fn: Callable[[Any, Record], tuple[Any, Iterable[Any]]],
         *,
         initial: Any = None,
-        ttl: Duration | None = None,
+        ttl: EventSpan | None = None,
         name: str | None = None,
     ) -> S:
         """`fn(state, record)` returns (state, results) for each record; each key has a state of its own, which lasts.
 
         `initial`: the first state of a key, or a function that returns it. A state of None deletes. A state that was not written for `ttl`
-        of stream time is forgotten. A result that is no Record gets key, time and context of the record. Records whose key is None are
+        of stream time is forgotten. A result that is not a Record gets key, time and context of the record. Records whose key is None are
         dropped and counted."""
         node_name = self.topology.named(name, "keyed")
         definition = keyed_definition(node_name, node_name, fn, initial, ttl)

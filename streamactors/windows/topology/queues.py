@@ -1,6 +1,6 @@
 """Rows on their way through repartition topics that are in memory: the topic whose first row has the smallest timestamp is next.
 
-Owner: one WindowTask. Among topics with equal first timestamps the order is that of Kafka Streams: its queues stand in a
+Owner: one WindowTask. Among topics with equal first timestamps the order is that of Kafka Streams: its queues are in a
 binary heap (Java's PriorityQueue), which a topic enters when its first row comes and again after each row taken. The order
 of a heap among equals depends on its moves, so the moves are made here in the same way."""
 
@@ -14,7 +14,7 @@ from streamactors.windows.values import own_row
 
 
 class InternalQueues:
-    """See the module."""
+    """The repartition topics in the memory of one task: rows wait in the order in which they were written."""
 
     def __init__(self) -> None:
         self._rows: dict[str, deque[Any]] = {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from streamactors.engine.ways_out import WaysOut
+from streamactors.durations import Duration, EventSpan
+from streamactors.engine.suggestions import Suggestions
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.record import Record
@@ -27,7 +27,7 @@ from streamactors.windows.topology.joining import (
     round_trip,
     same_topology,
 )
-from streamactors.windows.topology.model import Node, Topology
+from streamactors.windows.topology.model import Topology, TopologyNode
 from streamactors.windows.topology.nodes.join_nodes import StreamTableNode
 from streamactors.windows.topology.nodes.record_nodes import AsRecordsNode, MergeNode, RecordNode, SinkNode
 from streamactors.windows.topology.nodes.table_nodes import table_source
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from streamactors.windows.topology.table import GlobalTable, TopologyTable
 
 
-class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
+class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
     """A stream of Records in a topology. Functions see every row, also rows whose key or value is None."""
 
-    _ways_out = dict.fromkeys(
+    _suggestions = dict.fromkeys(
         RUNS,
         'a topology runs as a whole: topics.source(stream).run_with(sink), or stream.to("topic") and topics.graph().run() over Kafka',
     ) | {
@@ -61,7 +61,9 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         ),
     }
 
-    def __init__(self, topology: Topology, node: Node, *, key_changed: bool = False, windowed: bool = False) -> None:
+    def __init__(
+        self, topology: Topology, node: TopologyNode, *, key_changed: bool = False, windowed: bool = False
+    ) -> None:
         """`windowed`: the rows are WindowedRecords."""
         self.topology = topology
         self.node = node
@@ -141,7 +143,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         return self.group_by(fn, name=name)
 
     @step
-    def to_table(self, *, name: str | None = None, history: Duration | None = None) -> TopologyTable:
+    def to_table(self, *, name: str | None = None, history: EventSpan | None = None) -> TopologyTable:
         """The latest value of each key; None deletes. Records whose key is None are dropped and counted.
 
         `name`: of its store; without a name the table has a store only if a step reads it. `history` as in topics.table."""
@@ -158,7 +160,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         fn: Callable[[Any, Any], Any],
         *,
         how: Literal["inner", "left"] = "inner",
-        grace: Duration | None = None,
+        grace: EventSpan | None = None,
         late: Any = None,
         semantics: Semantics | None = None,
         name: str | None = None,
@@ -170,7 +172,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         record's time counts. Records without value are dropped and counted; records without key too, but a left join gives
         fn(value, None).
 
-        `grace` (tables with history only): records wait until the stream's own time has passed theirs by so much. A record
+        `grace` (tables with history only): records wait until the stream's own time has passed theirs by this time. A record
         that is late already is dropped, counted and sent to the sink `late`; with semantics="kafka" it is joined at once."""
         callable_or_error("join_table", fn)
         left = choice("join_table", how, ("inner", "left")) == "left"
@@ -179,13 +181,13 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
 
         if not isinstance(table, TopologyTable):
             raise BuildError(
-                f"join_table: a {type(table).__name__} is no table of this kind; make one with topics.table(…) or .to_table(), join two "
+                f"join_table: a {type(table).__name__} is not a table of this kind; make one with topics.table(…) or .to_table(), join two "
                 "streams with join(…, JoinWindows.of(…)), a global table with join_global"
             )
         same_topology("join_table", topology, table)
         if table.node.windowing.windows is not None:
             raise BuildError(
-                "join_table: the table has windows, and a record names none of them; bring the table under its plain key: "
+                "join_table: the table has windows, and a record names none of them; re-key the table by its plain key: "
                 ".to_stream().map(lambda row: Record(row.key, row.value, row.timestamp)).to_table()"
             )
         grace_ms = grace_within_history(grace, table.node)
@@ -206,15 +208,15 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         fn: Callable[[Any, Any], Any],
         *,
         how: Literal["inner", "left"] = "inner",
-        history: Duration = "7d",
-        grace: Duration | None = None,
+        history: EventSpan = "7d",
+        grace: EventSpan | None = None,
         late: Any = None,
         name: str | None = None,
     ) -> TopologyStream:
         """`fn(value, other's value)` with the newest row of `other` at or before each record's time.
 
-        `history` (ms, a timedelta or a text): rows of `other` are kept so long. Otherwise as join_table with `grace` (ms, a
-        timedelta or a text) and `late`."""
+        `history` (ms, a timedelta or a string): rows of `other` are kept for this time. Otherwise as join_table with `grace` (ms, a
+        timedelta or a string) and `late`."""
         if not isinstance(other, TopologyStream):
             raise BuildError(
                 f"join_asof: takes a stream, whose newest row at or before each record's time counts, got a {type(other).__name__}; for a table "
@@ -243,7 +245,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         left = choice("join_global", how, ("inner", "left")) == "left"
         same_topology("join_global", self.topology, table)
         if not getattr(table, "is_global", False):
-            raise BuildError(f"join_global: {table!r} is no global table; use join_table, or topics.global_table(…)")
+            raise BuildError(f"join_global: {table!r} is not a global table; use join_table, or topics.global_table(…)")
         name = self.topology.named(name, "join-global")
         stream = self._as_records()
         if left:
@@ -268,8 +270,8 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         """`joiner(value, fn(key))` of each record, by default the pair; `fn` asks a database or a service, and None means that it knows no such key.
 
         `fn`: a function or a coroutine function. The records of a chunk are asked for together, at most `max_concurrency` calls at a
-        time, each key once; they go on in their order when the last answer is there. `key(record)` names what is asked for, default the
-        record's key. Each task keeps `max_entries` answers, for `ttl` of the wall clock (answers of None: `missing_ttl`); without `ttl` as long
+        time, each key once; they continue in their order when the last answer is there. `key(record)` names what is asked for, default the
+        record's key. Each task keeps `max_entries` answers, for `ttl` (seconds, a timedelta or a string) of the wall clock (answers of None: `missing_ttl`); without `ttl` as long
         as there is room. A restart asks again. An error of `fn` fails the records of its key, and is not kept.
 
         inner: records whose answer is None are left out; left: joiner(value, None). Records without value are dropped and counted; records
@@ -345,7 +347,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
     def ready_for(self, base: str, *, needs_key: bool) -> TopologyStream:
         """Return the stream with equal keys in one partition. If its key may have changed, it goes through the topic `<base>-repartition`, but not
         in a chain."""
-        moves = self.key_changed and not self.topology.is_chain
+        moves = self.topology.repartitions(key_changed=self.key_changed)
         return self.with_equal_keys_together(base, needs_key=needs_key) if moves else self
 
     def ready_for_join(self, base: str, name: str | None, *, needs_key: bool) -> TopologyStream:
@@ -374,7 +376,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], WaysOut):
         keeps_windows = self._windowed and not changes_key
         return TopologyStream(self.topology, node, key_changed=self.key_changed or changes_key, windowed=keeps_windows)
 
-    def _results_of(self, node: Node, *, key_changed: bool) -> TopologyStream:
+    def _results_of(self, node: TopologyNode, *, key_changed: bool) -> TopologyStream:
         return TopologyStream(self.topology, node, key_changed=key_changed)
 
     def _as_records(self) -> TopologyStream:

@@ -5,7 +5,7 @@ every sub-topology."""
 
 from __future__ import annotations
 
-from streamactors.windows.topology.model import Node, Topology, connected
+from streamactors.windows.topology.model import Topology, TopologyNode, connected
 
 
 def sub_topologies_of(topology: Topology) -> list[Topology]:
@@ -28,7 +28,7 @@ def sub_topologies_of(topology: Topology) -> list[Topology]:
     return found
 
 
-def _global_nodes(topology: Topology) -> frozenset[Node]:
+def _global_nodes(topology: Topology) -> frozenset[TopologyNode]:
     """Return the sources of global tables, and the tables."""
     sources = [source for source in topology.sources.values() if not source.partitioned]
     return frozenset([*sources, *(child for source in sources for child in source.children)])

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from streamactors.engine.ways_out import WaysOut
+from streamactors.durations import Duration, EventSpan, event_ms
+from streamactors.engine.suggestions import Suggestions
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.definitions.windows import UnlimitedWindows
+from streamactors.windows.state.running_tables import shown_table
+from streamactors.windows.tables.views import ON_CHANGE
 from streamactors.windows.topology.joining import (
     RUNS,
     callable_or_error,
@@ -29,6 +31,7 @@ from streamactors.windows.topology.stream import TopologyStream
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
+    from streamactors.mime_bundles import Bundle
     from streamactors.windows.topology.grouped import GroupedTable
 
     R = TypeVarWithDefault("R", default=TopologyStream)
@@ -46,12 +49,12 @@ class GlobalTable:
         self.node = node
 
 
-class TopologyTable(Part, WaysOut, Generic[R]):
+class TopologyTable(Part, Suggestions, Generic[R]):
     """A table in a topology: its entries, and the updates that change them. R: the stream of its updates."""
 
-    _ways_out = dict.fromkeys(
+    _suggestions = dict.fromkeys(
         RUNS,
-        "a table is no stream; .to_stream() gives its updates: table.to_stream().run_with(sink). A topology runs as a whole: "
+        "a table is not a stream; .to_stream() gives its updates: table.to_stream().run_with(sink). A topology runs as a whole: "
         'topics.source(table).run_with(sink), or table.to("topic") and topics.graph().run() over Kafka',
     ) | {
         "left_join": 'join(table, fn, how="left")',
@@ -71,6 +74,10 @@ class TopologyTable(Part, WaysOut, Generic[R]):
         self.topology = topology
         self.node = node
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """Show some rows of the table in a notebook, as they are now in the topology's run."""
+        return shown_table(self.node.name)
+
     def filter(self, predicate: Callable[[Any], Any], *, name: str | None = None) -> TopologyTable[R]:
         """Keep the entries for which `predicate(value)` is true; an entry that does not match is deleted downstream by a tombstone.
 
@@ -87,7 +94,7 @@ class TopologyTable(Part, WaysOut, Generic[R]):
 
     @step
     def suppress(self, suppressed: Suppressed, *, idle_after: Duration | None = None) -> TopologyTable[R]:
-        """Hold back updates until the windows of all tables above close, or for a limit of stream time. `idle_after` (ms, a timedelta or a text)
+        """Hold back updates until the windows of all tables above close, or for a limit of stream time. `idle_after` (seconds, a timedelta or a string)
         as in windowed_by.
 
         Stream time is that of the updates. Raises BuildError for until_window_closes where a way up has no windows, and for
@@ -111,9 +118,14 @@ class TopologyTable(Part, WaysOut, Generic[R]):
         return TopologyTable(self.topology, self.topology.add(node, self.node))
 
     @step
-    def emit_on_window_close(self, *, idle_after: Duration | None = None) -> TopologyTable[R]:
+    def emit_on_window_close(
+        self, *, idle_after: Duration | None = None, fill_empty: EventSpan | None = None
+    ) -> TopologyTable[R]:
         """Emit final results only, from the store of the aggregation, without a buffer. Must stand directly after the aggregation. `idle_after`
-        (ms, a timedelta or a text) as in windowed_by."""
+        (seconds, a timedelta or a string) as in windowed_by.
+
+        `fill_empty` (ms, a timedelta or a string): a key also gets a result for each window without rows: 0 of a count, `init()` of an aggregate, with the
+        last ms of the window as its time. It does so for windows that begin within this span of its last window with a row. Tumbling windows only."""
         node = self.node
         if (
             not isinstance(node, AggregateNode)
@@ -129,9 +141,26 @@ class TopologyTable(Part, WaysOut, Generic[R]):
             raise BuildError(
                 "emit_on_window_close: an unlimited window never closes; use time, session or sliding windows"
             )
+        if fill_empty is not None:
+            node.fill_empty(event_ms(fill_empty, "emit_on_window_close: fill_empty", minimum=1))
         self.topology.idle_after(idle_after)
         node.emits_on_close = True
         return self
+
+    @step
+    def emit_on_change(self, *, name: str | None = None) -> TopologyTable[R]:
+        """Forward only the updates that change a value: without it each row gives an update, also one with the same value as before.
+
+        Values are compared with `==`, and their types must be equal; a deletion of an entry that is not there is left out. The time of an entry does
+        not count as a change. Final results pass: there is one for each window. `name`: names the step. Raises BuildError for a versioned table."""
+        if self.node.versioned:
+            raise BuildError(
+                "emit_on_change: a versioned table forwards every version; read the topic without history="
+            )
+        node = ViewNode(
+            self.topology.named(name, f"table-{ON_CHANGE}"), ON_CHANGE, lambda value: value, self.node, None
+        )
+        return TopologyTable(self.topology, self.topology.add(node, self.node))
 
     @step
     def join(
@@ -154,7 +183,7 @@ class TopologyTable(Part, WaysOut, Generic[R]):
         same_topology("join", topology, other)
         if (self.node.windowing.windows is None) != (other.node.windowing.windows is None):
             raise BuildError(
-                "join: one table has windows and the other has none, so no keys are equal; bring the windowed one under its plain key: "
+                "join: one table has windows and the other has none, so no keys are equal; re-key the windowed one by its plain key: "
                 ".to_stream().map(lambda row: Record(row.key, row.value, row.timestamp)).to_table()"
             )
         kafka = topology.is_kafka("join", semantics)
@@ -217,7 +246,7 @@ class TopologyTable(Part, WaysOut, Generic[R]):
     def _view(self, kind: str, fn: Callable[[Any], Any], name: str | None) -> TopologyTable[R]:
         callable_or_error(kind.replace("-", "_"), fn)
         topology = self.topology
-        store = None if topology.is_chain else name
+        store = name if topology.reads_tables else None
         node = ViewNode(topology.named(name, f"table-{kind}"), kind, fn, self.node, store)
         return TopologyTable(self.topology, self.topology.add(node, self.node))
 

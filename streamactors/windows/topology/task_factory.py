@@ -56,7 +56,7 @@ class TaskFactory:
     in_memory: bool = True
     """Repartition topics are in the memory of the task; else their rows leave and come back as rows of topics."""
     globals: Mapping[str, Operator] = field(default_factory=dict)
-    """The global tables that somebody else fills, by topic."""
+    """The global tables that are filled from outside the task, by topic."""
     now_ms: Callable[[], int] = SystemClock().wall_ms
     """The wall clock of processors and lookups."""
     start_coroutine: Callable[[Any], Any] | None = None

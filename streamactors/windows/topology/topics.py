@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamactors.durations import EventSpan
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.topology.model import SourceNode, Topology
 from streamactors.windows.topology.nodes.table_nodes import table_source
@@ -31,14 +31,14 @@ class TopologyTopics:
         value: Any = None,
         timestamp: Any = None,
         name: str | None = None,
-        history: Duration | None = None,
-        ttl: Duration | None = None,
+        history: EventSpan | None = None,
+        ttl: EventSpan | None = None,
     ) -> TopologyTable:
         """The latest row of each key of a topic; None deletes. Rows whose key is None are dropped and counted.
 
-        `name`: of its store; without a name the table has a store only if a step reads it. `history` (ms, a timedelta or a text): keep older
+        `name`: of its store; without a name the table has a store only if a step reads it. `history` (ms, a timedelta or a string): keep older
         versions for so long (stream time), so that a join finds the version that was valid at a row's time; older rows are refused. `ttl`
-        (the same): an entry expires when the stream time of the task reaches its timestamp + ttl; then it is not read any more, and its deletion is
+        (the same): an entry expires when the stream time of the task reaches its timestamp + ttl; then it is no longer read, and its deletion is
         forwarded after the row that has moved the time."""
         source = self._source("table", topic, key, value, timestamp)
         node = table_source(self.topology, "table", name, history, ttl)

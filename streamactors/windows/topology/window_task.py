@@ -8,7 +8,7 @@ An error ends a task. The results of the rows before the failing one are still e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,7 +16,7 @@ from streamactors.errors import UnknownStore
 from streamactors.windows.errors import InvalidRecord, RestoreError, TaskDead
 from streamactors.windows.joins.lookup import LookupJoin
 from streamactors.windows.metrics import TaskMetrics
-from streamactors.windows.operators.buffered import Buffered
+from streamactors.windows.operators.buffered import Buffered, OpenWindows
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.record import LateRecord
@@ -24,8 +24,8 @@ from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.store_log import Change, NewestEntries, Stateful, StoreReader, TaskIdentity
 from streamactors.windows.tables.stored import StoredTable
-from streamactors.windows.topology.model import ANY_TOPIC, Build, Node
-from streamactors.windows.topology.plan import Plan, Way, hand_on, run
+from streamactors.windows.topology.model import ANY_TOPIC, Build, TopologyNode
+from streamactors.windows.topology.plan import TopologyPlan, Way, hand_on, run
 
 
 class WindowTask:
@@ -36,7 +36,7 @@ class WindowTask:
     ) -> None:
         """`disk`: the stores, if they are on disk."""
         self.disk = disk
-        self._plan = Plan(build)
+        self._plan = TopologyPlan(build)
         self._operator_of = build.of
         self._operators = [step.operator for step in self._plan.steps.values()]
         self._env = build.env
@@ -46,11 +46,12 @@ class WindowTask:
         self._stateful = {each.store: each for each in build.stateful if each.store is not None}
         self._times = build.times
         self._outbox = build.outbox
+        self._kept: Mapping[str, Sized] = getattr(build.stores, "made", {})
         self._input = self._plan.entrances.get(ANY_TOPIC)
         self._dead: Exception | None = None
         self._started = False
 
-    def operator(self, node: Node) -> Operator:
+    def operator(self, node: TopologyNode) -> Operator:
         """Return the operator of a node, for reading."""
         return self._operator_of(node)
 
@@ -74,10 +75,34 @@ class WindowTask:
         return self._env.metrics
 
     @property
+    def stream_time_ms(self) -> int | None:
+        """The largest timestamp of any row so far; None before the first one, or if no operator of the task keeps it."""
+        known = [time.stream_ms for time in self._times]
+        known += [at for operator in self._operators if isinstance(at := getattr(operator, "stream_time", None), int)]
+        return max((at for at in known if at >= 0), default=None)
+
+    @property
     def buffered(self) -> Buffered:
         """The entries and bytes that suppression holds back. O(entries) without a byte bound."""
-        held = [buffer() for buffer in self._buffers]
+        held = [each.buffered() for each in self._buffers]
         return Buffered(sum(each.records for each in held), sum(each.bytes for each in held))
+
+    @property
+    def holds(self) -> int:
+        """Number of entries that suppression holds back. O(1)."""
+        return sum(each.holds for each in self._buffers)
+
+    @property
+    def open_windows(self) -> OpenWindows | None:
+        """The open windows of all aggregations; None without windows."""
+        known = [found for each in self._operators if (found := each.open_windows()) is not None]
+        closes = [each.next_close_ms for each in known if each.next_close_ms is not None]
+        return OpenWindows(sum(each.open for each in known), min(closes, default=None)) if known else None
+
+    @property
+    def entries_in_memory(self) -> Mapping[str, int]:
+        """Number of entries of each store in memory, by name."""
+        return {name: len(store) for name, store in self._kept.items()}
 
     # ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,6 +173,11 @@ class WindowTask:
             topic, row = queues.take()
             entrances[topic].enter(row)
 
+    @property
+    def is_started(self) -> bool:
+        """True once the processors were started."""
+        return self._started
+
     def start(self) -> list[Any]:
         """Start the processors, when the state is restored; return what they forward. Idempotent."""
         out: list[Any] = []
@@ -167,7 +197,7 @@ class WindowTask:
         return min((at for time in self._times if (at := time.by_wall.next_ms()) is not None), default=None)
 
     def wall_clock(self, now_ms: int) -> list[Any]:
-        """The wall clock stands at `now_ms`: call the scheduled functions that are due; return the Outputs."""
+        """The wall clock is at `now_ms`: call the scheduled functions that are due; return the Outputs."""
         out: list[Any] = []
 
         def call() -> None:
@@ -312,5 +342,5 @@ class WindowTask:
 def _topic_of(row: Any) -> str:
     context = getattr(row, "context", None)
     if context is None:
-        raise InvalidRecord(f"{row!r} has no context, so no topic can be told; rows of a topology carry their origin")
+        raise InvalidRecord(f"{row!r} has no context, so its topic is unknown; rows of a topology carry their origin")
     return str(context.topic)

@@ -84,6 +84,7 @@ def compare(case: TopologyCase, semantics: Any, data: st.DataObject, path: Path,
         shutil.rmtree(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=topology_cases(), semantics=st.sampled_from(["strict", "kafka"]), data=st.data())
 def test_a_restarted_topology_gives_what_it_gives_without_restarts(

@@ -291,7 +291,7 @@ def test_without_rocksdict_the_error_gives_the_pip_line(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"cache": "lots"}, "cache is 'lots', which is no size"),
+        ({"cache": "lots"}, "cache is 'lots', which is not a size"),
         ({"cache": "1MB"}, "it must be at least 8MB"),
         ({"quota": "5XB"}, "quota is '5XB'"),
         ({"standbys": -1}, "standbys is -1"),

@@ -66,7 +66,7 @@ def test_a_processor_that_fails_of_its_end_keeps_no_other_one_from_hearing_of_it
     ended: list[int] = []
     closed: list[Any] = []
     with running(timeless, ended, RuntimeError("this end is bad")) as bench:
-        bench.logic._keeper = SimpleNamespace(close=closed.append, is_restoring=False)
+        bench.logic.keeper = SimpleNamespace(close=closed.append)
         bench.cancel()
     assert sorted(ended) == [0, 1]
     assert closed == [None]

@@ -44,7 +44,7 @@ def test_T_81_stream_time_includes_the_row_and_the_wall_clock_stands_still_withi
     seen: list[tuple[int, int]] = []
     driver = driver_of(process=lambda c, r: seen.append((c.stream_time, c.wall_clock)))
     driver.pipe("in", "a", 1, 50)
-    driver.advance_wall_clock(7)
+    driver.advance_wall_clock("7ms")
     driver.pipe("in", "a", 1, 20)
     assert seen == [(50, 0), (50, 7)]
 
@@ -88,7 +88,7 @@ def test_a_record_is_forwarded_to_the_step_that_is_named() -> None:
 def test_a_step_that_is_not_there_and_a_forward_from_outside_are_refused() -> None:
     kept: list[ProcessorContext] = []
     driver = driver_of(init=kept.append, process=lambda c, r: c.forward(r, to="nowhere"))
-    with pytest.raises(OperatorFailed, match=r"there is no step 'nowhere' behind it; there are \['sink-"):
+    with pytest.raises(OperatorFailed, match=r"there is no step 'nowhere' downstream of it; there are \['sink-"):
         driver.pipe("in", "a", 1, 1)
     with pytest.raises(StreamError, match="forward outside of init, process"):
         kept[0].forward(Record("a", 1, 1))
@@ -174,9 +174,9 @@ def test_steps_that_cannot_work_are_refused_at_their_line() -> None:
     for wrong, says in [
         (build("nothing"), "there is no store or table 'nothing' yet"),
         (build(KeyValueStore("a"), VersionedStore("a", "1d")), "two stores have the name 'a'"),
-        (build(3), "3 is no store"),
+        (build(3), "3 is not a store"),
         (build(make=Recording()), "each task needs its own; give the class"),
-        (build(make=None), "is no processor"),
+        (build(make=None), "is not a processor"),
         (lambda: KeyValueStore(""), "name is ''"),
         (lambda: KeyValueStore("a", touch="read"), "need ttl="),
         (lambda: KeyValueStore("a", ttl="x"), "ttl"),
@@ -242,7 +242,7 @@ def test_a_processor_reads_where_its_row_comes_from_and_nothing_of_it_between_ro
     )
     driver.pipe("in", "a", 1, 5, headers=[("h", b"1")])
     driver.pipe("in", "a", 2, 6)
-    driver.advance_wall_clock(10)
+    driver.advance_wall_clock("10ms")
     topics = [(each.topic, each.partition, each.offset, each.headers) for each in seen if each is not None]
     assert topics == [("in", 0, 0, (("h", b"1"),)), ("in", 0, 1, ())]
     assert seen[2:] == [None]

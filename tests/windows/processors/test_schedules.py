@@ -12,7 +12,7 @@ from tests.windows.processors.recording import driver_of, plain
 
 
 def scheduling(every: int, clock: Any = "stream") -> Callable[[ProcessorContext], object]:
-    return lambda c: c.schedule(every, lambda now: c.forward(Record("s", every, now)), clock)
+    return lambda c: c.schedule(f"{every}ms", lambda now: c.forward(Record("s", every, now)), clock)
 
 
 @pytest.mark.parametrize("semantics", ["strict", "kafka"])
@@ -107,11 +107,11 @@ def test_T_87_kafkas_semantics_forget_a_deletion_at_the_time_of_the_only_live_ve
 def test_T_85_the_wall_clock_fires_after_the_interval_and_once_for_a_delay() -> None:
     driver = driver_of(init=scheduling(10, "wall"))
     assert driver.pipe("in", "a", 1, 1_000) == []
-    assert driver.advance_wall_clock(9) == []
-    assert plain(driver.advance_wall_clock(1)) == [("s", 10, 10)]
-    assert plain(driver.advance_wall_clock(35)) == [("s", 10, 45)]
-    assert driver.advance_wall_clock(4) == []
-    assert plain(driver.advance_wall_clock(1)) == [("s", 10, 50)]
+    assert driver.advance_wall_clock("9ms") == []
+    assert plain(driver.advance_wall_clock("1ms")) == [("s", 10, 10)]
+    assert plain(driver.advance_wall_clock("35ms")) == [("s", 10, 45)]
+    assert driver.advance_wall_clock("4ms") == []
+    assert plain(driver.advance_wall_clock("1ms")) == [("s", 10, 50)]
 
 
 def test_T_85_cancel_works_from_inside() -> None:
@@ -123,8 +123,8 @@ def test_T_85_cancel_works_from_inside() -> None:
         scheduled = context.schedule("10ms", fire, "wall")
 
     driver = driver_of(init=init)
-    assert plain(driver.advance_wall_clock(30)) == [("s", "once", 30)]
-    assert driver.advance_wall_clock(100) == []
+    assert plain(driver.advance_wall_clock("30ms")) == [("s", "once", 30)]
+    assert driver.advance_wall_clock("100ms") == []
 
 
 def test_schedules_that_cannot_work_are_refused() -> None:

@@ -102,11 +102,11 @@ def test_a_pair_that_fails_takes_no_result_of_other_rows_along(make: Make, seman
 
 @SEMANTICS
 def test_silence_asks_the_decider_about_a_result_without_a_match(make: Make, semantics: str) -> None:
-    driver, failed = make("outer", semantics, idle_after=100)
+    driver, failed = make("outer", semantics, idle_after="100ms")
     driver.pipe("left", "k1", "bad", 10)
     driver.pipe("right", "k2", "bad", 10)
     driver.pipe("right", "k3", "lone", 10)
-    assert plain(driver.advance_wall_clock(1_000)) == [("k3", None, "lone", 10)]
+    assert plain(driver.advance_wall_clock("1s")) == [("k3", None, "lone", 10)]
     assert sorted(failed) == [("k1", "bad", 10), ("k2", "bad", 10)]
     assert plain(driver.end_of_input()) == []
 

@@ -106,7 +106,7 @@ def test_a_topic_without_a_source_is_named() -> None:
 @pytest.mark.parametrize(
     ("join", "said"),
     [
-        (lambda t: t.stream("a").join_table(t.stream("b"), max), "join_table: a TopologyStream is no table"),
+        (lambda t: t.stream("a").join_table(t.stream("b"), max), "join_table: a TopologyStream is not a table"),
         (lambda t: t.stream("a").join(t.table("b"), max, JoinWindows.of("5m").with_no_grace()), "a table: join_table"),
         (lambda t: t.table("a").join(t.stream("b"), max), "join: a table joins a table, got a TopologyStream"),
         (lambda t: t.table("a").join_foreign_key(t.stream("b"), min, max), "join_foreign_key: a table joins a table"),

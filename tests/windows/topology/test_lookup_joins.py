@@ -93,7 +93,7 @@ def test_answers_are_asked_for_again_when_their_time_is_over() -> None:
     registry.people |= {"ada": "Ada L.", "eve": "Eve"}
     orders.advance_wall_clock("9999ms")
     assert [plain(orders.pipe("orders", key, "o", 1))[0][1][1] for key in ("ada", "eve")] == ["Ada", None]
-    orders.advance_wall_clock(1)
+    orders.advance_wall_clock("1ms")
     assert [plain(orders.pipe("orders", key, "o", 1))[0][1][1] for key in ("ada", "eve")] == ["Ada", "Eve"]
     orders.advance_wall_clock("50s")
     assert [plain(orders.pipe("orders", key, "o", 1))[0][1][1] for key in ("ada", "eve")] == ["Ada L.", "Eve"]

@@ -68,8 +68,11 @@ LOST: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", LOST)
 def test_a_change_that_is_lost_is_an_error_that_names_step_key_and_way_out(name: str) -> None:
     driver = TopologyDriver(LOST[name])
+    guilty = "remove" if "subtracted" in name else "extend" if name in ("reduce", "merged sessions") else "append"
     with pytest.raises(
-        OperatorFailed, match=r"step.*key 'ada'.*returned None, which deletes the entry; return the aggregate"
+        OperatorFailed,
+        match=rf"step.*key 'ada'.*the function {guilty} \(.*test_lost_changes.py:\d+\) changed the aggregate in place and returned None, "
+        "which deletes the entry; return the aggregate",
     ):
         for at in (1, 2):
             driver.pipe("s", "ada", ["value"], at)

@@ -136,14 +136,14 @@ def test_silence_gives_the_rows_without_a_match_and_the_rows_after_it_are_late(s
         lambda topics: topics.stream("left").join(
             topics.stream("right"), lambda left, right: (left, right), windows, how="outer", semantics=semantics
         ),
-        idle_after=100,
+        idle_after="100ms",
     )
     assert plain(driver.pipe("left", "a", "l1", 20)) == []
     assert plain(driver.pipe("right", "b", "r1", 22)) == []
-    assert plain(driver.advance_wall_clock(113)) == [], "the time is 35, and a match of l1 may still come"
-    assert plain(driver.advance_wall_clock(1)) == [("a", "l1", None, 20)]
-    assert plain(driver.advance_wall_clock(2)) == [("b", None, "r1", 22)]
-    assert plain(driver.advance_wall_clock(1_000)) == [], "each once"
+    assert plain(driver.advance_wall_clock("113ms")) == [], "the time is 35, and a match of l1 may still come"
+    assert plain(driver.advance_wall_clock("1ms")) == [("a", "l1", None, 20)]
+    assert plain(driver.advance_wall_clock("2ms")) == [("b", None, "r1", 22)]
+    assert plain(driver.advance_wall_clock("1s")) == [], "each once"
     if semantics == "strict":
         driver.pipe("right", "a", "r2", 21)
         assert [late.record.value for late in driver.late] == ["r2"]

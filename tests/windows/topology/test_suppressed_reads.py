@@ -18,7 +18,7 @@ from streamactors.windows.operators.suppress_buffer import SuppressBuffer
 SEMANTICS = ("strict", "kafka")
 RELEASES: dict[str, Callable[[TopologyDriver], Any]] = {
     "a row": lambda driver: driver.pipe("rows", "other", "x", timestamp=40),
-    "silence": lambda driver: driver.advance_wall_clock(20),
+    "silence": lambda driver: driver.advance_wall_clock("20ms"),
     "the end of the input": TopologyDriver.end_of_input,
 }
 
@@ -31,7 +31,7 @@ def asking_driver(semantics: Any) -> TopologyDriver:
         held = counts.suppress(Suppressed.until_time_limit(5, BufferConfig.unbounded()))
         return topics.stream("asks").join_table(held, lambda ask, count: count, how="left")
 
-    return TopologyDriver(build, semantics=semantics, idle_after=3)
+    return TopologyDriver(build, semantics=semantics, idle_after="3ms")
 
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
@@ -69,7 +69,7 @@ def test_two_windows_that_are_released_together_are_joined(release: str) -> None
 
         return counts("left").join(counts("right"), lambda left, right: (left, right))
 
-    driver = TopologyDriver(build, semantics="kafka", idle_after=3)
+    driver = TopologyDriver(build, semantics="kafka", idle_after="3ms")
     driver.pipe("left", "k", "x", timestamp=5)
     driver.pipe("right", "k", "x", timestamp=5)
     assert RELEASES[release](driver)[-1].record.value == (1, 1)

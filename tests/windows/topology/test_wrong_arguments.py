@@ -128,11 +128,11 @@ def test_what_cannot_be_called_is_refused_by_the_step(step: str, build: Callable
 WRONG: dict[str, tuple[Callable[[Topics], object], str]] = {
     "a stream with a topic in place of a table": (
         lambda t: stream(t).join_table(other(t), max),
-        "join_table: a TopologyStream is no table of this kind; make one with topics.table(…)",
+        "join_table: a TopologyStream is not a table of this kind; make one with topics.table(…)",
     ),
     "a table in place of a global one": (
         lambda t: stream(t).join_global(table(t), max),
-        "is no global table; use join_table, or topics.global_table(…)",
+        "is not a global table; use join_table, or topics.global_table(…)",
     ),
     "a stream joined with a table": (
         lambda t: stream(t).join(table(t), max, CLOSE),
@@ -247,7 +247,7 @@ WRONG: dict[str, tuple[Callable[[Topics], object], str]] = {
 def test_a_wrong_part_is_refused_with_the_way_out(case: str) -> None:
     build, said = WRONG[case]
     if "elsewhere" in case:
-        said += ".* is no part of the same topology; make both from one Topics"
+        said += ".* is not part of the same topology; make both from one Topics"
     else:
         said = re.escape(said)
     assert re.search(said, refusal(build))

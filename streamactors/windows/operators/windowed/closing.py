@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from streamactors.gauges import Gauge
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import Accepted, AggregateSpec, WindowedOperator
-from streamactors.windows.operators.buffered import Buffered, entry_bytes
+from streamactors.windows.operators.buffered import Buffered, OpenWindows, entry_bytes
 from streamactors.windows.operators.operator import NO_TIME, Ident, TaskEnvironment, Update
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.calendar_queue import NEVER, CalendarQueue
@@ -55,6 +55,10 @@ class Closing(Generic[T]):
             unit="windows",
             bounded_by="length and grace of the windows",
         )
+
+    def __len__(self) -> int:
+        """Return the number of windows that wait for their end."""
+        return self._count
 
     def lie_in(self, stores: Stores, store: str, find: Callable[[int, bytes], T | None]) -> None:
         """The windows are those of a store; `find` returns the window with an end and a tie, None if it is gone."""
@@ -142,6 +146,14 @@ class InclusiveOperator(WindowedOperator, Generic[T]):
     def _next_release(self) -> int | None:
         end = NEVER if self._closing is None else self._closing.first_end()
         return None if end == NEVER else end + self._wait + 1
+
+    @property
+    def holds(self) -> int:
+        """Number of windows that wait for their end."""
+        return 0 if self._closing is None else len(self._closing)
+
+    def open_windows(self) -> OpenWindows | None:
+        return None if self._closing is None else OpenWindows(len(self._closing), self._next_release())
 
     def buffered(self) -> Buffered:
         """What a suppress buffer would hold."""

@@ -1,4 +1,4 @@
-"""Late rows: what an operator does with a row that comes too late for it.
+"""Late rows: what an operator does with a row that arrives too late.
 
 Windows: the limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
 [start, end] and a sliding window [start, end], to which their end belongs, are closed when their end is before the limit. A row is late
@@ -35,6 +35,7 @@ def refuse_row(
     """Refuse `record` for the closed window `start`..`end`."""
     limit = stream_time - grace_ms
     env.metrics.dropped_late += 1
+    env.metrics.late_rows.append((record.key, record.timestamp, stream_time))
     if env.late is not None:
         env.late.append(LateRecord(as_read(record), start, end, stream_time, limit))
         return  # nothing is lost: the sink has the row

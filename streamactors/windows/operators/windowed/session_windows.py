@@ -11,6 +11,7 @@ store shows it: while its end > newest end ever written - retention."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from operator import attrgetter
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ class SessionOperator(InclusiveOperator[Session]):
         self._add = as_values(aggregator.add)
         self._by_arrival = isinstance(merge, ByArrival)
         self._arrivals = 0  # sessions that were begun, where the order of arrivals counts
-        self._merge = as_values(lambda left, right: merge(left, snapshot(right)))
+        self._merge = as_values(wraps(merge)(lambda left, right: merge(left, snapshot(right))))
 
     def _update(self, ident: Ident, record: Record, timestamp: int, out: list[Any]) -> None:
         limit = self._limit()

@@ -4,7 +4,7 @@ Owner: WindowTask. `sliding_plan.py` decides which windows a row updates and in 
 out. A row is late iff t + D lies before stream time - grace. Of an accepted row, a single update is refused iff the end of
 its window lies before that limit.
 
-Kafka mode hides windows whose start lies more than the retention behind the newest start ever written."""
+Kafka mode hides windows whose start is more than the retention before the newest start ever written."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ class SlidingOperator(InclusiveOperator[Pane]):
 
     def _closing_pane(self, end: int, tie: bytes) -> Pane | None:
         """Return the pane with this tie, None if it is gone."""
-        behind = 8 if self._suppresses else len(STORE_SUFFIX)
-        panes = self._keys.get(ident_of_bytes(tie[:-behind]))
+        suffix = 8 if self._suppresses else len(STORE_SUFFIX)
+        panes = self._keys.get(ident_of_bytes(tie[:-suffix]))
         return None if panes is None else panes.get(end - self._difference)
 
     def _emit(self, due: list[Pane], trigger: RecordContext | None, out: list[Update]) -> None:

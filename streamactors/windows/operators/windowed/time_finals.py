@@ -1,6 +1,6 @@
 """Tumbling and hopping windows with final results only: aggregates in place, emits a window when it closes.
 
-Owner: WindowTask. Serves `.suppress(until_window_closes(…))` directly behind a time-windowed aggregation, and
+Owner: WindowTask. Serves `.suppress(until_window_closes(…))` directly after a time-windowed aggregation, and
 `.emit_on_window_close()`. Both emit a window when stream time reaches its end + grace, after the row that moved the time
 was applied. So the suppress buffer is the set of open windows ordered by end. The values stay in the aggregation's store
 (a store on disk needs no copy of them in memory), and `buffered` computes from the cells what a buffer would hold.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from math import inf
 from typing import Any, Final
 
@@ -25,8 +25,9 @@ from streamactors.windows.definitions.windows import FOREVER, TimeWindows, Unlim
 from streamactors.windows.errors import BufferFull
 from streamactors.windows.metrics import EmitMetrics, SuppressMetrics
 from streamactors.windows.operators.aggregate import Accepted, AggregateSpec
-from streamactors.windows.operators.buffered import Buffered, entry_bytes
+from streamactors.windows.operators.buffered import Buffered, OpenWindows, entry_bytes
 from streamactors.windows.operators.operator import NO_TIME, Found, Ident, TaskEnvironment, Update
+from streamactors.windows.operators.windowed.empty_windows import EmptyWindows
 from streamactors.windows.operators.windowed.time_windows import NO_SLOT, Slot, TimeWindowOperator
 from streamactors.windows.record import Record, RecordContext
 from streamactors.windows.state.calendar_queue import NEVER
@@ -78,12 +79,15 @@ class TimeFinals(TimeWindowOperator):
         self._starts: list[int] = []  # of the open windows, a heap
         # Nobody sees an aggregate before it is final, so `add` may change it in place; not if the change of a failing
         # row must be undone, or if steps downstream need the aggregate before the last change.
+        self._empty: EmptyWindows | None = None
+        if spec.fill_empty_ms is not None and isinstance(spec.windows, TimeWindows):
+            self._empty = EmptyWindows(spec.node, spec.windows, spec.fill_empty_ms, spec.aggregator.init)
         self._in_place = env.on_failure is None and not needs_old
         if not self._in_place:
             self._add = as_values(self._add)
 
     def _look_up(self, timestamp: int) -> Slot:
-        begin = timestamp - timestamp % self._granule
+        begin, _ = self._windows.slot(timestamp)
         slot = self._slots.get(begin)
         if slot is None:
             slot = self._slots[begin] = super()._look_up(timestamp)
@@ -100,7 +104,10 @@ class TimeFinals(TimeWindowOperator):
 
     def _close_at(self) -> int:
         """The stream time that closes the first open window."""
-        return self._starts[0] + self._span if self._starts else NEVER
+        start = self._starts[0] if self._starts else None
+        if self._empty is not None and (empty := self._empty.next_start()) is not None:
+            start = empty if start is None else min(start, empty)
+        return NEVER if start is None or not self._closes else self._end(start) + self._grace
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
         begin, end, opened, closed = NO_SLOT
@@ -175,22 +182,45 @@ class TimeFinals(TimeWindowOperator):
         self._slots.clear()
         began = time.perf_counter_ns()
         emitted = len(out)
-        closed_through = self.stream_time - self._span
+        closed_through = self._closed_by(self.stream_time)
         expired_through = self._newest - self._retention
         while self._starts and self._starts[0] <= closed_through:
             start = heapq.heappop(self._starts)
-            cells = list(self._open.pop(start).items())
+            if self._empty is not None:
+                self._fill_before(start, out)
+            window = self._open.pop(start)
+            cells = list(window.items())
             self._held -= len(cells)
             if not self._kafka or start >= expired_through:
-                out.extend(self._results(start, cells, trigger))
+                results = self._results(start, cells, trigger)
+                out.extend(results if self._empty is None else self._filled(start, window, results))
+        if self._empty is not None:
+            self._fill_before(self._closed_by(self.lasting_time) + 1, out)
         self._forget(expired_through)
         self._close_next = self._close_at()
         self._report.record(len(out) - emitted, began)
 
+    def _fill_before(self, limit: int, out: list[Any]) -> None:
+        """Append the results of the empty windows that begin before `limit`."""
+        assert self._empty is not None
+        while (start := self._empty.next_start()) is not None and start < limit:
+            out.extend(self._filled(start, {}, []))
+
+    def _filled(self, start: int, cells: Mapping[Ident, Cell], results: list[Update]) -> list[Update]:
+        """Return the results of a window that closes, with those of keys without rows among them."""
+        empty, end = self._empty, self._end(start)
+        assert empty is not None
+        filled = results + [
+            (ident, snapshot(key), start, end, empty.init(), None, end - 1, None, True)
+            for ident, key in empty.missing(start, cells)
+        ]
+        empty.closed(start, cells)
+        return sorted(filled, key=lambda update: key_bytes(update[0]))
+
     def _results(self, start: int, cells: list[tuple[Ident, Cell]], trigger: RecordContext | None) -> list[Update]:
         """The final updates of one window, without those whose value is None."""
         tie = start.to_bytes(8, "big") if self._suppresses else STORE_SUFFIX
-        end = start + self._size
+        end = self._end(start)
         ordered = sorted([(key_bytes(ident) + tie, ident, cell) for ident, cell in cells])
         return [
             (
@@ -218,9 +248,12 @@ class TimeFinals(TimeWindowOperator):
             if start > self._closed_through:
                 self._opened(start, cells)
         self._held = sum(map(len, self._open.values()))
+        if self._empty is not None:
+            self._empty.restore(self._cells.windows(), self._closed_through)
+            self._close_next = self._close_at()
 
     def _state(self) -> dict[str, Any]:
-        return super()._state() | {"closed_through": max(self._closed_through, self.lasting_time - self._span)}
+        return super()._state() | {"closed_through": max(self._closed_through, self._closed_by(self.lasting_time))}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
@@ -228,6 +261,15 @@ class TimeFinals(TimeWindowOperator):
 
     def _unclosed(self) -> Iterable[tuple[int, MutableMapping[Ident, Cell]]]:
         return self._open.items()
+
+    @property
+    def holds(self) -> int:
+        """Number of entries of open windows."""
+        return self._held
+
+    def open_windows(self) -> OpenWindows:
+        closes = self._close_at()
+        return OpenWindows(len(self._open), None if closes >= FOREVER else closes)
 
     def buffered(self) -> Buffered:
         """Entries of open windows, and the bytes that a suppress buffer would count for them. O(entries)."""

@@ -1,6 +1,6 @@
 """Tumbling, hopping and unlimited windows as a table of updates: one update for each row and open window.
 
-Owner: WindowTask. The steps behind (filter, map_values, suppress, to_stream) see the updates in the order of the rows, and
+Owner: WindowTask. The later steps (filter, map_values, suppress, to_stream) see the updates in the order of the rows, and
 those of one row by ascending window start. Closed windows stay readable until their retention is over."""
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class TimeUpdates(TimeWindowOperator):
 
     def _take(self, rows: Iterator[Accepted], out: list[Any]) -> None:
         begin, end, opened, closed = NO_SLOT
+        size = self._size
         for ident, record, timestamp in rows:
             if not begin <= timestamp < end:
                 begin, end, opened, closed = self._look_up(timestamp)
@@ -53,7 +54,8 @@ class TimeUpdates(TimeWindowOperator):
                     newest = cell.timestamp
                     if not cell.dirty:
                         self._log.touch((start, ident), cell)
-                out.append((ident, key, start, start + self._size, new, old, newest, context, False))
+                ends = self._end(start) if size is None else start + size
+                out.append((ident, key, start, ends, new, old, newest, context, False))
             if closed:
                 self._refuse(record, closed)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from streamactors.codec import CodecError, loads
 from streamactors.windows.errors import RestoreError
-from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Share
+from streamactors.windows.state.disk.hot import AFTER_ENTRIES, Share
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.key_lists import ListForm
 from streamactors.windows.state.serdes import Ident, ident_of_bytes, key_bytes
@@ -26,11 +26,11 @@ E = TypeVar("E", bound=Logged)
 _TIME: Final = 8
 _FAR_MS: Final = 1 << 56
 _EXAMINED: Final = 4
-"""A cut examines at most so many times as many entries as it may remove."""
+"""A cut examines at most this many entries for each one that it may remove."""
 
 
 class _OnDisk:
-    """Stands for an object that has not been read."""
+    """Takes the place of an object that has not been read."""
 
     dirty = False
     logged = True
@@ -40,7 +40,7 @@ _ON_DISK: Final = _OnDisk()
 
 
 class DiskLists(Generic[G, E]):
-    """KeyLists; see the module. `share`: returns the bytes of memory that the store may use."""
+    """The lists of rows of each key, on disk. `share`: returns the bytes of memory that the store may use."""
 
     def __init__(self, disk: TaskDisk, store: str, share: Callable[[], int], form: ListForm[G, E]) -> None:
         self._disk = disk
@@ -86,9 +86,9 @@ class DiskLists(Generic[G, E]):
     def _read(self, ident: Ident) -> G:
         """Return the list of a key from disk. Entries of other keys, which begin with this key, may lie between them."""
         key = ENTRY + key_bytes(ident)
-        whole = len(key) + self._form.behind
-        behind = key + (self._newest + 1).to_bytes(_TIME, "big")
-        found = self._disk.scan(self._store, key, behind)
+        whole = len(key) + self._form.suffix
+        until = key + (self._newest + 1).to_bytes(_TIME, "big")
+        found = self._disk.scan(self._store, key, until)
         return self._form.listed(self._decoded(at, raw) for at, raw in found if len(at) == whole)
 
     def _decoded(self, key: bytes, raw: bytes) -> E:
@@ -113,12 +113,12 @@ class DiskLists(Generic[G, E]):
         known = self._young | self._old
         for listed in known.values():
             yield from self._form.objects(listed)
-        for at, raw in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES):
-            if ident_of_bytes(at[1 : -self._form.behind]) not in known:
+        for at, raw in self._disk.scan(self._store, ENTRY, AFTER_ENTRIES):
+            if ident_of_bytes(at[1 : -self._form.suffix]) not in known:
                 yield self._decoded(at, raw)
 
     def expire(self, before_ms: int) -> Iterator[tuple[bytes, Logged]]:
-        """The objects before a time may go; `sweep` removes them."""
+        """The objects before a time are no longer needed; `sweep` removes them."""
         if before_ms > self._expired_before:
             self._expired_before = before_ms
             if self._sweep_from is None:
@@ -126,18 +126,18 @@ class DiskLists(Generic[G, E]):
         return iter(())
 
     def sweep(self) -> Iterator[tuple[bytes, Logged]]:
-        begin, before, behind = self._sweep_from, self._expired_before, self._form.behind
+        begin, before, suffix = self._sweep_from, self._expired_before, self._form.suffix
         if begin is None:
             return
         yield from self._forget_in_memory(before)
         most = self._share.limit
         self._sweep_from = None
         removed = 0
-        for examined, (at, _) in enumerate(self._disk.scan(self._store, begin, BEHIND_ENTRIES)):
+        for examined, (at, _) in enumerate(self._disk.scan(self._store, begin, AFTER_ENTRIES)):
             if removed >= most or examined >= _EXAMINED * most:
                 self._sweep_from = at
                 return
-            if int.from_bytes(at[-behind:][:_TIME], "big") < before:
+            if int.from_bytes(at[-suffix:][:_TIME], "big") < before:
                 removed += 1
                 yield at[1:], _ON_DISK
 
@@ -158,15 +158,15 @@ class DiskLists(Generic[G, E]):
 
     @property
     def pressed(self) -> bool:
-        """True if what only the next cut can write fills the memory."""
+        """True if entries that only the next cut can write fill the memory."""
         return self._share.exceeded_by(self.in_memory)
 
     def weigh(self, entries: int, size: int) -> None:
-        """A cut wrote so many entries of so many bytes."""
+        """A cut wrote this number of entries, with this number of bytes."""
         self._share.weigh(entries, size)
 
     def taken(self) -> None:
-        """The disk has taken a cut: what had changed can be read from it."""
+        """The disk has taken a cut: the changed entries can be read from it."""
         self._changed.clear()
         self._kept = 0
         limit = self._share.limit

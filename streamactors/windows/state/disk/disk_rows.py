@@ -30,9 +30,9 @@ def _expired(rows: list[StoredRow], before_ms: int) -> list[StoredRow]:
 
 
 ROWS: Final[ListForm[list[StoredRow], StoredRow]] = ListForm(
-    behind=12, of=_row, listed=list, objects=iter, drop=_expired, key=row_key
+    suffix=12, of=_row, listed=list, objects=iter, drop=_expired, key=row_key
 )
-"""The key of a row is that of `row_key`: 8 bytes of time and 4 of sequence behind the key."""
+"""The key of a row is that of `row_key`: 8 bytes of time and 4 of sequence after the key."""
 
 
 class DiskRowStore(DiskLists[list[StoredRow], StoredRow]):

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from streamactors.windows.state.disk.disk_lists import DiskLists
 from streamactors.windows.state.disk.disk_rows import DiskRowStore
 from streamactors.windows.state.disk.disk_waiting import DiskClosingQueue, DiskQueue, DiskWaiting, Times
-from streamactors.windows.state.disk.hot import BEHIND_ENTRIES, Hot
+from streamactors.windows.state.disk.hot import AFTER_ENTRIES, Hot
 from streamactors.windows.state.disk.task_disk import TaskDisk
 from streamactors.windows.state.grouped_store import GroupedStore, GroupsInOrder
 from streamactors.windows.state.key_lists import ListForm
@@ -108,6 +108,17 @@ class DiskStores:
         return objects | {f"{store} (times)": times.in_memory for store, times in self._times.items()}
 
     @property
+    def bytes_on_disk(self) -> int:
+        """Bytes of the files of all stores together."""
+        return self.disk.rocks.bytes_on_disk
+
+    @property
+    def hits(self) -> dict[str, float]:
+        """The share of reads that needed no disk, of each store that reads from disk when it needs and has been read."""
+        found = {store: (hot.reads, hot.misses) for store, hot in self._hot.items() if isinstance(hot, Hot)}
+        return {store: round(1 - misses / reads, 4) for store, (reads, misses) in found.items() if reads}
+
+    @property
     def pressed(self) -> bool:
         """True if a cut should come early, because only a cut can free memory."""
         return any(hot.pressed for hot in self._hot.values())
@@ -127,7 +138,7 @@ class DiskReader(StoreReader):
 
     def entries(self) -> Iterator[list[Any]]:
         if not self._lazy:
-            for key, value in self._disk.scan(self.store, ENTRY, BEHIND_ENTRIES):
+            for key, value in self._disk.scan(self.store, ENTRY, AFTER_ENTRIES):
                 yield self._decode(key, value)
 
 

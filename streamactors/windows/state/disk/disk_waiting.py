@@ -1,7 +1,7 @@
 """Objects on disk that wait for a time, and their times: what is due first is in memory.
 
 Owner: one operator of one task. `Times` has the time and the key of each object. It is filled again when the task is restored, so what it
-writes to disk belongs to this run alone and is no part of a cut."""
+writes to disk belongs to this run alone and is not part of a cut."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Times:
         self._far = []
 
     def _advance(self) -> bool:
-        """Fetch the items behind the horizon that come first; False if there is none."""
+        """Fetch the first items after the horizon; False if there is none."""
         if self._on_disk:
             self._write_far()
             time, key = self._horizon

@@ -39,7 +39,7 @@ def file_name(name: str) -> str:
 
 
 class StateFolder:
-    """See the module. Raises StateFolderInUse, ForeignState, StateDamaged, StateError."""
+    """The folder of one application, locked by this process. Raises StateFolderInUse, ForeignState, StateDamaged, StateError."""
 
     def __init__(self, state: State, application: str) -> None:
         if state.path is None:
@@ -123,7 +123,7 @@ class StateFolder:
             return disk
 
     def close_task(self, stores: Sequence[str], partition: int) -> None:
-        """Close the disk of a task that has gone. Idempotent."""
+        """Close the disk of a task that has ended. Idempotent."""
         with self._mutex:
             disk = self._open.pop((stores[0], partition), None)
         if disk is not None:
@@ -161,7 +161,7 @@ def _has_locked(lock: IO[str]) -> bool:
 
 
 def read_about(path: Path) -> dict[str, object] | None:
-    """Return what the folder says about itself, None for a new one. Raises StateDamaged."""
+    """Return the folder's description of itself, None for a new folder. Raises StateDamaged."""
     try:
         about = json.loads((path / ABOUT).read_text())
     except FileNotFoundError:

@@ -49,7 +49,7 @@ class Share:
 
 
 class Hot(Generic[T]):
-    """See the module. `share`: returns the bytes of memory that the store may use. Keys are those of the changelog, without its prefix."""
+    """The entries in memory of one store on disk. `share`: returns the bytes of memory that the store may use. Keys are those of the changelog, without its prefix."""
 
     def __init__(self, disk: TaskDisk, store: str, form: Form[T], share: Callable[[], int]) -> None:
         self._disk = disk
@@ -60,6 +60,7 @@ class Hot(Generic[T]):
         self._old: dict[bytes, T | None] = {}
         self._changed: MemoryOrderedStore[T | None] = MemoryOrderedStore()  # since the last cut; None: removed
         self._removed: set[bytes] = set()
+        self.reads = self.misses = 0  # looked for, and read from the disk
         self._kept = 0  # objects that the last change of generations could not forget
 
     @property
@@ -69,21 +70,23 @@ class Hot(Generic[T]):
 
     @property
     def pressed(self) -> bool:
-        """True if what only the next cut can write fills the memory."""
+        """True if entries that only the next cut can write fill the memory."""
         return self._share.exceeded_by(self.in_memory)
 
     def weigh(self, entries: int, size: int) -> None:
-        """A cut wrote so many entries of so many bytes."""
+        """A cut wrote this number of entries, with this number of bytes."""
         self._share.weigh(entries, size)
 
     # ── one entry ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, key: bytes) -> T | None:
         """Return the object of a key, or None."""
+        self.reads += 1
         entry = self._young.get(key, _MISSING)
         if entry is _MISSING:
             entry = self._old.pop(key, _MISSING)
             if entry is _MISSING:
+                self.misses += 1
                 raw = self._disk.get(self._store, ENTRY + key)
                 entry = None if raw is None else self._decoded(key, raw)
             self._young[key] = entry
@@ -121,7 +124,7 @@ class Hot(Generic[T]):
         self, low: bytes | None = None, high: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, T]]:
         """Return the entries with low <= key < high, by key. What is read is not kept in memory."""
-        upper = BEHIND_ENTRIES if high is None else ENTRY + high
+        upper = AFTER_ENTRIES if high is None else ENTRY + high
         stored = self._disk.scan(self._store, ENTRY + (low or b""), upper, backwards=reverse)
         changed = list(self._changed.scan(low, high, reverse=reverse))
         if not changed:
@@ -151,7 +154,7 @@ class Hot(Generic[T]):
         changed = replaced.first(low)
         while changed is not None and changed[1] is None:
             changed = replaced.first(changed[0] + b"\x00")
-        for key, raw in self._disk.scan(self._store, ENTRY + (low or b""), BEHIND_ENTRIES):
+        for key, raw in self._disk.scan(self._store, ENTRY + (low or b""), AFTER_ENTRIES):
             at = key[1:]
             if changed is not None and changed[0] <= at:
                 break
@@ -161,13 +164,13 @@ class Hot(Generic[T]):
 
     def __len__(self) -> int:
         changed = dict(self._changed.scan())
-        stored = sum(key[1:] not in changed for key, _ in self._disk.scan(self._store, ENTRY, BEHIND_ENTRIES))
+        stored = sum(key[1:] not in changed for key, _ in self._disk.scan(self._store, ENTRY, AFTER_ENTRIES))
         return stored + sum(entry is not None for entry in changed.values())
 
     # ── memory ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def taken(self) -> None:
-        """The disk has taken a cut: what had changed can be read from it."""
+        """The disk has taken a cut: the changed entries can be read from it."""
         self._changed = MemoryOrderedStore()
         self._removed.clear()
         self._kept = 0
@@ -190,4 +193,4 @@ class Hot(Generic[T]):
             self._old, self._young, self._kept = self._young, kept, len(kept)
 
 
-BEHIND_ENTRIES: Final = bytes([ENTRY[0] + 1])
+AFTER_ENTRIES: Final = bytes([ENTRY[0] + 1])

@@ -5,7 +5,7 @@ Owner: the command line. A folder that a run has locked is refused."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -90,8 +90,8 @@ class Inspection:
         finally:
             disk.close()
 
-    def damaged(self) -> list[tuple[Path, str]]:
-        """Return the databases that cannot be read, and why."""
+    def damaged(self, checked: Callable[[], object] = bool) -> list[tuple[Path, str]]:
+        """Return the databases that cannot be read, and why. `checked` is called after each database."""
         found = []
         for application, partition, path in self.databases():
             try:
@@ -99,6 +99,7 @@ class Inspection:
                     pass
             except (StateDamaged, ForeignState) as error:
                 found.append((path, str(error)))
+            checked()
         return found
 
     def remove(self, path: Path) -> None:

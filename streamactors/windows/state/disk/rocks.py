@@ -32,7 +32,7 @@ class Memory:
 
 
 class Rocks:
-    """See the module. `path`: a folder of its own, made if missing. Raises StateFolderInUse, StateDamaged."""
+    """One RocksDB database. `path`: a folder of its own, made if missing. Raises StateFolderInUse, StateDamaged."""
 
     def __init__(self, path: Path, memory: Memory) -> None:
         import rocksdict
@@ -142,7 +142,7 @@ class Rocks:
         if isinstance(error, OSError):
             return StateError(f"state in {self.path}: {text}; give a folder that this user may write: State.on_disk(…)")
         if type(error).__name__ == "DbClosedError":
-            return StateError(f"state in {self.path} is closed: its task has gone")
+            return StateError(f"state in {self.path} is closed: its task has ended")
         if "no space left" in lower or "disk quota" in lower or "space limit" in lower:
             free = shutil.disk_usage(self.path).free >> 20
             return StateDiskFull(

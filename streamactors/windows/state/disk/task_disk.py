@@ -41,7 +41,7 @@ class Origin(NamedTuple):
 
 
 class TaskDisk:
-    """See the module. `stores`: their names. `time_first`: those whose keys end with 8 bytes of time, which come first on disk, so that the
+    """The stores of one task on disk. `stores`: their names. `time_first`: those whose keys end with 8 bytes of time, which come first on disk, so that the
     entries of one window lie together. `check_quota`: called after each batch; raises StateDiskFull.
 
     Raises ForeignState for a database of a newer format, StateDamaged."""
@@ -109,7 +109,7 @@ class TaskDisk:
         backwards: bool = False,
         committed: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Return the entries with lower <= key < upper (None: all behind), by the bytes of the key."""
+        """Return the entries with lower <= key < upper (None: to the end), by the bytes of the key."""
         prefix = self._prefixes[store]
         low, high = prefix + lower, after(prefix) if upper is None else prefix + upper
         layers = () if committed else self._layers
@@ -159,7 +159,7 @@ class TaskDisk:
             self._layers = (layer, *self._layers)
 
     def commit(self, offsets: Mapping[str, int] | None = None) -> None:
-        """The oldest cut is committed: write it, with the changelog's offsets behind it. Raises StateDiskFull, StateDamaged."""
+        """The oldest cut is committed: write it, with the changelog's offsets after it. Raises StateDiskFull, StateDamaged."""
         layers = self._layers
         batch = dict(layers[-1]) if layers else {}
         for store, offset in (offsets or {}).items():
@@ -248,7 +248,7 @@ def with_time_first(key: bytes) -> bytes:
 
 
 def after(prefix: bytes) -> bytes:
-    """Return the smallest key behind all keys that begin with `prefix`, which is not empty and not all 0xff."""
+    """Return the smallest key after all keys that begin with `prefix`, which is not empty and not all 0xff."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1])
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from streamactors.errors import BuildError
 from streamactors.windows.definitions.aggregator import Aggregator
 from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.definitions.windowing import Windowing
@@ -19,7 +21,7 @@ from streamactors.windows.operators.windowed.sliding_windows import SlidingOpera
 from streamactors.windows.operators.windowed.time_finals import TimeFinals
 from streamactors.windows.operators.windowed.time_updates import TimeUpdates
 from streamactors.windows.state.stores import Stores
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 from streamactors.windows.topology.nodes.table_nodes import SuppressNode, TableNode, ViewNode
 
 
@@ -37,9 +39,28 @@ class AggregateNode(TableNode):
         self.windowing = windowing
         self.old_from_init = old_from_init
         self.emits_on_close = False
+        self.fill_empty_ms: int | None = None
 
     def _enable_old(self, force: bool) -> bool:
         return True
+
+    def fill_empty(self, keep_ms: int) -> None:
+        """Have final results of windows without rows, for `keep_ms` after the last window of a key. Raises BuildError where there can be none."""
+        windows, where = self.windowing.windows, "emit_on_window_close: fill_empty"
+        if not isinstance(windows, TimeWindows) or windows.advance_ms != windows.size_ms:
+            raise BuildError(
+                f"{where} needs tumbling windows (TimeWindows without advance_by): others have no window without rows"
+            )
+        if self.aggregator.kind == "reduce":
+            raise BuildError(f"{where}: reduce has no value for a window without rows; use aggregate(init, add)")
+        if self.windowing.semantics == "kafka":
+            raise BuildError(f'{where}: Kafka Streams has no such results; use semantics="strict"')
+        self.fill_empty_ms = keep_ms
+        kept = max(self.windowing.retention_ms, windows.shortest_retention_ms + keep_ms)
+        self.windowing = replace(self.windowing, retention_ms=kept)
+
+    def first_old_is_none(self) -> None:
+        self.old_from_init = False
 
     def carries(self, suppressed: Suppressed) -> bool:
         """Whether the aggregation itself may emit the final results of a suppression right after it, without the buffer.
@@ -80,15 +101,16 @@ class AggregateNode(TableNode):
             windowing.semantics == "kafka",
             report is not None or _made_final(self),
             self.old_from_init,
+            self.fill_empty_ms,
         )
         operator = windowed_aggregation(spec, env, stores, report, bound, needs_old=needs_old)
         if carried is not None:
             assert not isinstance(operator, TimeUpdates)
-            build.buffers.append(operator.buffered)
+            build.buffers.append(operator)
         return operator
 
 
-def _made_final(node: Node) -> bool:
+def _made_final(node: TopologyNode) -> bool:
     """Whether a suppression until windows close works on the updates of a table."""
     return any(
         (isinstance(child, SuppressNode) and child.suppressed.final)

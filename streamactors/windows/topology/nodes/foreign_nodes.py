@@ -1,4 +1,4 @@
-"""The nodes of a join by foreign key; what each does stands in `joins/foreign_key.py`."""
+"""The nodes of a join by foreign key; `joins/foreign_key.py` says what each does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamactors.windows.joins.foreign_key import (
 )
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.tables.source import ExistingDeletions
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 from streamactors.windows.topology.nodes.join_nodes import all_below
 from streamactors.windows.topology.nodes.table_nodes import TableNode, TableSourceNode
 
@@ -25,8 +25,8 @@ def _hashes(build: Build, left: TableNode) -> ValueHashes:
     return hashes
 
 
-class SubscribeNode(Node):
-    """Behind the left table."""
+class SubscribeNode(TopologyNode):
+    """Downstream of the left table."""
 
     def __init__(self, name: str, table: TableNode, foreign_key: Callable[[Any, Any], Any], *, left: bool) -> None:
         super().__init__(name)
@@ -46,8 +46,8 @@ class SubscribeNode(Node):
         )
 
 
-class SubscriptionsNode(Node):
-    """Behind the topic of subscriptions."""
+class SubscriptionsNode(TopologyNode):
+    """Downstream of the topic of subscriptions."""
 
     def __init__(self, name: str, store: str, right: TableNode) -> None:
         super().__init__(name)
@@ -59,8 +59,8 @@ class SubscriptionsNode(Node):
         return ForeignSubscriptions(self.name, str(self.store), build.env, build.stores, build.of(self.right))
 
 
-class TellNode(Node):
-    """Behind the right table."""
+class TellNode(TopologyNode):
+    """Downstream of the right table."""
 
     def __init__(self, name: str, right: TableNode, subscriptions: SubscriptionsNode, *, kafka: bool) -> None:
         super().__init__(name)
@@ -75,8 +75,8 @@ class TellNode(Node):
         return TellSubscribers(self.name, build.env, subscriptions, kafka=self.kafka, skips_stale=self.right.versioned)
 
 
-class ResolveNode(Node):
-    """Behind the topic of answers."""
+class ResolveNode(TopologyNode):
+    """Downstream of the topic of answers."""
 
     def __init__(self, name: str, table: TableNode, fn: Callable[[Any, Any], Any], *, left: bool, kafka: bool) -> None:
         super().__init__(name)
@@ -92,7 +92,7 @@ class ResolveNode(Node):
 
 
 class ForeignResultNode(TableSourceNode):
-    """The table of the results. Strict mode keeps it in any case, and forwards deletions of what is there only."""
+    """The table of the results. Strict mode keeps it in any case, and forwards deletions of existing entries only."""
 
     def __init__(self, name: str, store: str, named: bool, tables: list[TableNode], *, kafka: bool) -> None:
         super().__init__(name, store, named or not kafka)

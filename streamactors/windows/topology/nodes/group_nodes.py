@@ -12,11 +12,11 @@ from streamactors.windows.operators.operator import Operator
 from streamactors.windows.operators.stream_steps import PassOn
 from streamactors.windows.tables.cogroup import StoreTime, TagRows, share_store
 from streamactors.windows.tables.grouping import GroupedTableAggregate, RegroupUpdates, TableAggregator
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 from streamactors.windows.topology.nodes.table_nodes import TableNode
 
 
-class RegroupNode(Node):
+class RegroupNode(TopologyNode):
     """table.group_by: each update to its groups."""
 
     def __init__(self, name: str, fn: Callable[[Any, Any], tuple[Any, Any]], table: TableNode) -> None:
@@ -50,7 +50,7 @@ class GroupedTableNode(TableNode):
         return GroupedTableAggregate(self.name, str(self.store), build.env, self.aggregator, build.stores)
 
 
-class TagNode(Node):
+class TagNode(TopologyNode):
     """Marks the rows of one stream of a cogroup."""
 
     def __init__(self, name: str, number: int, *, needs_value: bool) -> None:
@@ -62,7 +62,7 @@ class TagNode(Node):
         return TagRows(self.name, build.env, self.number, self.needs_value)
 
 
-class CogroupPartNode(Node):
+class CogroupPartNode(TopologyNode):
     """Kafka mode, windows: the aggregation of one stream of a cogroup, in the store that all of them share."""
 
     def __init__(self, name: str, cogroup: str, number: int, aggregator: Aggregator, windowing: Windowing) -> None:

@@ -13,12 +13,12 @@ from streamactors.windows.joins.stream_stream_state import JoinClock, SideRows, 
 from streamactors.windows.joins.stream_table import StreamTableJoin
 from streamactors.windows.joins.stream_table_grace import GracefulTableJoin
 from streamactors.windows.operators.operator import Operator
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 from streamactors.windows.topology.nodes.table_nodes import TableNode
 
 
-class StreamTableNode(Node):
-    """join_table and join_global. `key`: the key in the table of a row; None: the row's own. `grace_ms`: rows wait so long."""
+class StreamTableNode(TopologyNode):
+    """join_table and join_global. `key`: the key in the table of a row; None: the row's own. `grace_ms`: rows wait for this time."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class StreamTableNode(Node):
         )
 
 
-class LookupNode(Node):
-    """join_lookup. `key`: the key that is asked for; None: the row's own."""
+class LookupNode(TopologyNode):
+    """join_lookup. `key`: the key to look up; None: the row's own."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ def all_below(table: TableNode) -> list[TableNode]:
     return found
 
 
-class StreamJoinNode(Node):
+class StreamJoinNode(TopologyNode):
     """One side of a stream-stream join. Both sides share the stores `<name>-left`, `<name>-right` and `<name>-waiting`."""
 
     by_row = False

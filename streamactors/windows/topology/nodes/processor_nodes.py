@@ -21,7 +21,7 @@ from streamactors.windows.processors.store_definitions import (
 from streamactors.windows.processors.timers import Timers
 from streamactors.windows.processors.versioned import VersionedValues
 from streamactors.windows.processors.window import WindowValues
-from streamactors.windows.topology.model import Build, Node, Topology
+from streamactors.windows.topology.model import Build, Topology, TopologyNode
 from streamactors.windows.topology.nodes.table_nodes import TableNode
 from streamactors.windows.topology.reading import view_of
 
@@ -33,7 +33,7 @@ KINDS: dict[type[StoreDefinition], type[StateStore[Any]]] = {
 }
 
 
-class ProcessorNode(Node):
+class ProcessorNode(TopologyNode):
     """process, process_values and keyed. `tables`: the tables whose stores the processor reads, by name."""
 
     by_row = True

@@ -18,7 +18,7 @@ from streamactors.windows.operators.stream_steps import (
     Peek,
 )
 from streamactors.windows.topology.edges import Exit, Results, ToInternalTopic
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 
 OPERATORS: dict[str, type[MapRecords]] = {
     "map": MapToRecords,
@@ -34,7 +34,7 @@ OPERATORS: dict[str, type[MapRecords]] = {
 _ANSWER_IS_NOT_EMITTED = ("filter", "filter-not", "peek")
 
 
-class RecordNode(Node):
+class RecordNode(TopologyNode):
     """A function on records; `kind` is a key of OPERATORS."""
 
     def __init__(self, name: str, kind: str, fn: Callable[[Any], Any]) -> None:
@@ -47,21 +47,21 @@ class RecordNode(Node):
         return OPERATORS[self.kind](self.name, build.env, fn)
 
 
-class MergeNode(Node):
+class MergeNode(TopologyNode):
     """Where rows of several parents meet."""
 
     def operator(self, build: Build) -> Operator:
         return PassOn(self.name, build.env)
 
 
-class AsRecordsNode(Node):
+class AsRecordsNode(TopologyNode):
     """Makes records of the results of windows."""
 
     def operator(self, build: Build) -> Operator:
         return AsRecords(self.name, build.env)
 
 
-class SinkNode(Node):
+class SinkNode(TopologyNode):
     """A topic that rows leave to. `key` and `value`: how they become bytes; the operators do not see them. `key_changed`: a step may have given the
     rows other keys than they were read with."""
 
@@ -77,14 +77,14 @@ class SinkNode(Node):
         return Exit(self.name, build.env, self.topic, build.outbox, comes_back=comes_back, shared=self.shares_rows)
 
 
-class ResultNode(Node):
+class ResultNode(TopologyNode):
     """The end of a chain."""
 
     def operator(self, build: Build) -> Operator:
         return Results(self.name, build.env, build.outbox)
 
 
-class RepartitionNode(Node):
+class RepartitionNode(TopologyNode):
     """The way into a repartition topic. `needs_key`, `counted` as in ToInternalTopic."""
 
     goes_round = True

@@ -9,12 +9,12 @@ from streamactors.windows.definitions.windowing import Windowing
 from streamactors.windows.joins.table_table import SelfTableJoin, TableJoin, TableJoinResult, TableJoinSide
 from streamactors.windows.operators.operator import Operator
 from streamactors.windows.tables.stored import StoredTable
-from streamactors.windows.topology.model import Build, Node
+from streamactors.windows.topology.model import Build, TopologyNode
 from streamactors.windows.topology.nodes.join_nodes import all_below
 from streamactors.windows.topology.nodes.table_nodes import TableNode, ViewNode
 
 
-class TableJoinSideNode(Node):
+class TableJoinSideNode(TopologyNode):
     """One side: updates of `table` meet entries of `other`."""
 
     def __init__(
@@ -87,8 +87,8 @@ class TableJoinNode(TableNode):
         return TableJoinResult(self.name, build.env, self.join, left, right, stored, diamond=self.diamond)
 
 
-class SelfTableJoinNode(Node):
-    """Behind the table of which both sides of a join are views."""
+class SelfTableJoinNode(TopologyNode):
+    """Downstream of the table of which both sides of a join are views."""
 
     def __init__(self, name: str, join: TableJoin, left: list[ViewNode], right: list[ViewNode]) -> None:
         super().__init__(name)

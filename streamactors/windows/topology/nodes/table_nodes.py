@@ -10,8 +10,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from streamactors.durations import EventSpan, event_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.suppressed import Suppressed
 from streamactors.windows.definitions.windowing import Windowing
 from streamactors.windows.definitions.windows import SessionWindows, TimeWindows, UnlimitedWindows
@@ -24,13 +24,13 @@ from streamactors.windows.tables.expiring import ExpiringTable
 from streamactors.windows.tables.source import TableSource, UnstoredTableSource
 from streamactors.windows.tables.stored import StoredTable
 from streamactors.windows.tables.versioned import VersionedTable
-from streamactors.windows.tables.views import VERSIONED_VIEWS, VIEWS, StoredView
-from streamactors.windows.topology.model import Build, Node, Topology
+from streamactors.windows.tables.views import ON_CHANGE, VERSIONED_VIEWS, VIEWS, StoredView
+from streamactors.windows.topology.model import Build, Topology, TopologyNode
 
 NO_WINDOWS = Windowing()
 
 
-class TableNode(Node):
+class TableNode(TopologyNode):
     """A node whose rows are updates of a table. `windowing`: the windows of its keys; `closing`: those of all tables above,
     as far as each way up leads to windows (None: one does not). `versioned`: its updates tell which version is the newest."""
 
@@ -71,6 +71,11 @@ class TableNode(Node):
         """A step reads this table."""
         for table in self.derives_from():
             table.materialize()
+
+    def first_old_is_none(self) -> None:
+        """A step compares old values with new ones: the first update of a key must carry None, and not an initial value that may equal the new one."""
+        for table in self.derives_from():
+            table.first_old_is_none()
 
     def carries(self, suppressed: Suppressed) -> bool:
         """Whether the operator of this table can do the work of a suppression that comes right after it."""
@@ -150,20 +155,20 @@ class TableSourceNode(TableNode):
 
 
 def table_source(
-    topology: Topology, kind: str, name: str | None, history: Duration | None, ttl: Duration | None = None
+    topology: Topology, kind: str, name: str | None, history: EventSpan | None, ttl: EventSpan | None = None
 ) -> TableSourceNode:
-    """Return the node of a table of records. `history`: it keeps older versions for so long. `ttl`: its entries expire after so long."""
-    history_ms = None if history is None else to_ms(history, f"{kind}: history", minimum=1)
-    ttl_ms = None if ttl is None else to_ms(ttl, f"{kind}: ttl", minimum=1)
+    """Return the node of a table of records. `history`: it keeps older versions for this time. `ttl`: its entries expire after this time."""
+    history_ms = None if history is None else event_ms(history, f"{kind}: history", minimum=1)
+    ttl_ms = None if ttl is None else event_ms(ttl, f"{kind}: ttl", minimum=1)
     if history_ms is not None and ttl_ms is not None:
         raise BuildError(f"{kind}: a table with history= never removes the newest version; leave ttl= or history= out")
     node_name, store = topology.stored(name, kind)
-    is_chain = topology.is_chain
-    return TableSourceNode(node_name, store, name is not None and not is_chain, history_ms, ttl_ms, unread=is_chain)
+    read = topology.reads_tables
+    return TableSourceNode(node_name, store, name is not None and read, history_ms, ttl_ms, unread=not read)
 
 
 class ViewNode(TableNode):
-    """filter, filter_not or map_values (`kind`). `store`: the name of its own store, None without."""
+    """filter, filter_not, map_values or emit_on_change (`kind`). `store`: the name of its own store, None without."""
 
     def __init__(self, name: str, kind: str, fn: Callable[[Any], Any], parent: TableNode, store: str | None) -> None:
         super().__init__(name)
@@ -175,7 +180,10 @@ class ViewNode(TableNode):
         self.versioned = parent.versioned and store is None
         self.history_ms = parent.history_ms if self.versioned else None
         self._carries_old = False
-        if kind != "map-values":
+        if kind == ON_CHANGE:
+            self._carries_old = parent.enable_old(True)
+            parent.first_old_is_none()
+        elif kind != "map-values":
             self._carries_old = parent.enable_old(False)
 
     def derives_from(self) -> list[TableNode]:
@@ -225,8 +233,8 @@ class SuppressNode(TableNode):
     def _enable_old(self, force: bool) -> bool:
         return self.parent.enable_old(force)
 
-    def carrier(self, build: Build) -> Node:
-        carried = build.topology.is_chain and not build.detailed and self.parent.carries(self.suppressed)
+    def carrier(self, build: Build) -> TopologyNode:
+        carried = not (build.topology.reads_tables or build.detailed) and self.parent.carries(self.suppressed)
         return self.parent if carried else self
 
     def metrics(self, build: Build) -> SuppressMetrics:
@@ -248,12 +256,12 @@ class SuppressNode(TableNode):
         )
         topology = build.topology
         operator.leaves_when_forwarded = topology.semantics == "kafka"
-        operator.sends_released = topology.semantics == "strict" and not topology.is_chain
-        build.buffers.append(operator.buffered)
+        operator.sends_released = topology.semantics == "strict" and topology.reads_tables
+        build.buffers.append(operator)
         return operator
 
 
-class ToStreamNode(Node):
+class ToStreamNode(TopologyNode):
     """The updates of a table as rows of a stream."""
 
     def __init__(self, name: str, parent: TableNode) -> None:
