@@ -65,11 +65,15 @@ class Cell:
         on_error: OnError = log_error,
         on_dead_letter: OnDeadLetter = log_dead_letter,
     ) -> None:
-        self.mailbox: deque[Any] = deque()
+        self._begin(executor, name)
         self.receive = receive
-        self.name = name
         self.on_error = on_error
         self.on_dead_letter = on_dead_letter
+
+    def _begin(self, executor: Executor, name: str) -> None:
+        """Make the mailbox. A subclass whose `receive` is a method calls this alone: a bound method in a field would be a reference cycle."""
+        self.mailbox: deque[Any] = deque()
+        self.name = name
         self._executor = executor
         self._gauge: Gauge | None = None  # made when more messages wait than a turn delivers
         self._token = True

@@ -1,4 +1,4 @@
-"""Addresses that are no actors: a thread that asks and listens, the promise of one answer, and the dead letters.
+"""Addresses that are not actors: a thread that asks and listens, the promise of one answer, and the dead letters.
 
 Owner: the system base. Each takes (message, sender), as a mailbox does.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from thespian.system.messages.status import Thespian_ActorStatus, Thespian_SystemStatus
@@ -16,16 +16,18 @@ from streamactors.actors.address import ActorRef
 from streamactors.actors.dispatching.dispatcher import DispatcherStopped
 from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.actors.futures import StreamFuture
-from streamactors.actors.system_base import SystemBase
 from streamactors.actors.threads import current_owner
 from streamactors.actors.waits import WouldBlock
 from streamactors.errors import ActorError
+
+if TYPE_CHECKING:
+    from streamactors.actors.local_system import LocalSystemBase
 
 
 class Nobody:
     """An address without a receiver: every message is a dead letter."""
 
-    def __init__(self, base: SystemBase, name: str | None = None) -> None:
+    def __init__(self, base: LocalSystemBase, name: str | None = None) -> None:
         self._base = base
         self.name = name or f"{base.name}/nobody"
 
@@ -49,7 +51,7 @@ class _Inbox:
 class External:
     """A thread outside the system: Thespian's tell, ask and listen, and the object that `private()` returns."""
 
-    def __init__(self, base: SystemBase, name: str) -> None:
+    def __init__(self, base: LocalSystemBase, name: str) -> None:
         self.name = name
         self._base = base
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -99,7 +101,7 @@ class External:
 class Promise:
     """The sender of one `ask`: the first answer completes its future."""
 
-    def __init__(self, base: SystemBase, target: str, timeout_ms: float | None) -> None:
+    def __init__(self, base: LocalSystemBase, target: str, timeout_ms: float | None) -> None:
         self.name = f"ask of {target}"
         self.future: StreamFuture[Any] = StreamFuture(self.name)
         self._target = target

@@ -10,23 +10,24 @@ import asyncio
 import atexit
 import concurrent.futures
 import logging
-import weakref
 from _thread import RLock, allocate_lock
 from collections.abc import Callable, Generator
 from concurrent.futures._base import FINISHED, PENDING
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from streamactors.actors.waits import wait_until
-from streamactors.clock import Timeout, timeout_s
+from streamactors.durations import Duration, duration_s
+from streamactors.living import Living
 from streamactors.log_limit import alike, log_limited
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _log = logging.getLogger("streamactors.engine")
 
 
 class UnreadFailure:
-    """The failure of a run until somebody reads it from a future of the run.
+    """The failure of a run until it is read from a future of the run.
 
     The futures share it. It is logged when the last of them is collected, or when the process ends. A program that starts a stream per request
     gets a line a second, with the number of others like it."""
@@ -48,7 +49,7 @@ class UnreadFailure:
         self.log()
 
 
-_unread: weakref.WeakSet[UnreadFailure] = weakref.WeakSet()
+_unread: Living[UnreadFailure] = Living()
 
 
 @atexit.register
@@ -134,34 +135,18 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
         """Return True until there is a result."""
         return not self.done()
 
-    def result(self, timeout: Timeout | None = None) -> T:
+    def result(self, timeout: Duration | None = None) -> T:
         """Wait up to `timeout` (seconds, a timedelta or a string such as "5s"; None: without limit) for the result; raise the error if
         there is one, TimeoutError if there is neither.
 
         Raises WouldBlock unless the result is there already (or `timeout` is 0): on a thread of a dispatcher, a pool or an asyncio loop that
         streams use, and when a stage's `loop=` does not run.
         """
-        timeout = self._wait("result", timeout)
-        try:
-            return super().result(0)
-        except TimeoutError:
-            self._say_if_nothing_came(timeout)
-            raise
-        finally:
-            if self.failure is not None and self._state == FINISHED:
-                self.failure.read = True
+        return self._outcome("result", super().result, timeout)
 
-    def exception(self, timeout: Timeout | None = None) -> BaseException | None:
+    def exception(self, timeout: Duration | None = None) -> BaseException | None:
         """Like `result`, with `timeout` in seconds too, but return the error, or None if there was none."""
-        timeout = self._wait("exception", timeout)
-        try:
-            return super().exception(0)
-        except TimeoutError:
-            self._say_if_nothing_came(timeout)
-            raise
-        finally:
-            if self.failure is not None and self._state == FINISHED:
-                self.failure.read = True
+        return self._outcome("exception", super().exception, timeout)
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[T]], object]) -> None:
         """As in concurrent.futures. Whoever adds a callback answers for the failure: it is not logged."""
@@ -170,7 +155,7 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
             self.failure.read = True
 
     def try_fail_of(self, failure: UnreadFailure | None, error: BaseException) -> bool:
-        """As `try_fail`; `failure` is logged unless somebody reads the error."""
+        """As `try_fail`; `failure` is logged unless the error is read."""
         if not self.done():
             self.failure = failure
             if failure is not None and self._done_callbacks:
@@ -196,15 +181,25 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
     def __await__(self) -> Generator[Any, None, T]:
         return asyncio.wrap_future(_ForAsyncio(self)).__await__()
 
-    def _say_if_nothing_came(self, timeout: float | None) -> None:
-        """Raise a TimeoutError with a message, unless the TimeoutError that was raised is the result itself."""
-        if not self.done():
-            waited = 0.0 if timeout is None else timeout
-            raise TimeoutError(f"{self.name or 'the stream'}: no result after {waited:g} s; it still runs") from None
+    def _outcome(self, what: str, outcome: Callable[[float], R], timeout: Duration | None) -> R:
+        """Wait, and return or raise the outcome; a failure counts as read. Raises TimeoutError with a message if there is none."""
+        seconds = self._wait(what, timeout)
+        try:
+            return outcome(0)
+        except TimeoutError:
+            if not self.done():  # else the TimeoutError is the result itself
+                waited = 0.0 if seconds is None else seconds
+                raise TimeoutError(
+                    f"{self.name or 'the stream'}: no result after {waited:g} s; it still runs"
+                ) from None
+            raise
+        finally:
+            if self.failure is not None and self._state == FINISHED:
+                self.failure.read = True
 
-    def _wait(self, what: str, timeout: Timeout | None) -> float | None:
+    def _wait(self, what: str, timeout: Duration | None) -> float | None:
         """Wait for the outcome, at most `timeout`; return `timeout` in seconds."""
-        seconds = None if timeout is None else timeout_s(timeout)
+        seconds = None if timeout is None else duration_s(timeout, "timeout")
         if seconds != 0 and not self.done():
             sleep, wake = self._sleeper()
             wait_until(self.done, sleep, wake, f"{what}() of {self.name or 'a future'}", self.run, seconds)
@@ -231,7 +226,7 @@ class StreamFuture(concurrent.futures.Future[T], Generic[T]):
 
 
 class _ForAsyncio(concurrent.futures.Future[T]):
-    """The outcome of a StreamFuture as asyncio takes it. asyncio refuses StopIteration as an error, and the coroutine would wait for
+    """The outcome of a StreamFuture in a form that asyncio accepts. asyncio refuses StopIteration as an error, and a coroutine would wait for
     ever: as for a coroutine that raises it (PEP 479), the error is a RuntimeError, with the StopIteration as its cause."""
 
     def __init__(self, future: StreamFuture[T]) -> None:

@@ -17,7 +17,9 @@ class StatusReply:
     """Made by `success` or `error`. `ask_with_status` emits the value, or fails with the error."""
 
     value: Any = None
+    """The answer of a success."""
     failure: BaseException | None = None
+    """The error of a failure; None for a success."""
 
     @staticmethod
     def success(value: Any = None) -> StatusReply:
@@ -26,5 +28,5 @@ class StatusReply:
 
     @staticmethod
     def error(reason: str | BaseException) -> StatusReply:
-        """Answer with an exception, or with a text, which becomes a StatusError."""
+        """Answer with an exception, or with a string, which becomes a StatusError."""
         return StatusReply(None, reason if isinstance(reason, BaseException) else StatusError(reason))

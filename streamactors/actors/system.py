@@ -7,12 +7,12 @@ child makes a new one. No thread starts before there is work.
 from __future__ import annotations
 
 import atexit
+import importlib
 import logging
 import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, Literal, Protocol
@@ -31,8 +31,10 @@ from streamactors.actors.pool.elastic_pool import ElasticPool
 from streamactors.actors.running.supervision import Supervision
 from streamactors.actors.shutdown_hooks import ShutdownHook
 from streamactors.actors.threads import note_process_ending
-from streamactors.clock import Clock, Timeout, timeout_s
+from streamactors.clock import Clock
+from streamactors.durations import Duration, duration_s
 from streamactors.errors import ActorError
+from streamactors.living import Living
 
 _log = logging.getLogger("streamactors.actors")
 
@@ -68,7 +70,7 @@ class ActorSystem:
         at_exit: AtExit = "warn",
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise ActorError(f"ActorSystem: the name must be a non-empty text, not {name!r}")
+            raise ActorError(f"ActorSystem: the name must be a non-empty string, not {name!r}")
         if at_exit not in ("warn", "wait", "fail"):
             raise ActorError(f"ActorSystem: at_exit must be 'warn', 'wait' or 'fail', not {at_exit!r}")
         self._base = LocalSystemBase(name, clock, max_threads=max_threads)
@@ -160,14 +162,14 @@ class ActorSystem:
         """Send a message. An answer to it is a dead letter; `ask` returns the answer."""
         self._mailbox_of(address).tell((message, self._base.nobody))
 
-    def ask(self, address: ActorAddress, message: Any, timeout: Timeout | None = "5s") -> StreamFuture[Any]:
+    def ask(self, address: ActorAddress, message: Any, timeout: Duration | None = "5s") -> StreamFuture[Any]:
         """Send a message and return the future of the first answer.
 
         It fails with AskTimeout after `timeout` (seconds, a timedelta or a string; None: never), and with ActorError
         at once if the actor is stopped or failed on the message.
         """
         mailbox = self._mailbox_of(address)
-        promise = Promise(self._base, mailbox.name, None if timeout is None else timeout_s(timeout) * 1_000)
+        promise = Promise(self._base, mailbox.name, None if timeout is None else duration_s(timeout, "timeout") * 1_000)
         mailbox.tell((message, ActorRef(promise)))
         return promise.future
 
@@ -176,8 +178,36 @@ class ActorSystem:
             return address._mailbox
         except AttributeError:
             raise ActorError(
-                f"actor system {self.name!r}: {address!r} is no address of an actor in this process"
+                f"actor system {self.name!r}: {address!r} is not the address of an actor in this process"
             ) from None
+
+    # ---- to be looked at ----
+
+    def serve_dashboard(
+        self,
+        port: int = 0,
+        *,
+        host: str = "127.0.0.1",
+        token: str | None = None,
+        allow_changes: bool = False,
+        redact: Callable[[Any], Any] | None = None,
+        hosts: Iterable[str] = (),
+    ) -> Any:
+        """Serve a live page of the graphs that run on this system; return the Dashboard: print its `url`, which has the token, and open it.
+
+        The page ends with the system, or by `close()`. `port` 0: a free one. `host`: loopback unless given. `token`: made unless given.
+        `allow_changes`: dead letters may be sent again from the page. `redact(element)` returns what a tap shows instead of an element. `hosts`: names
+        of a proxy by which the page is reached. Raises DashboardNotServed if the address is not available."""
+        serving = importlib.import_module("streamactors.dashboard.serving")  # the top layer, which nobody else loads
+        return serving.serve(
+            self,
+            port=port,
+            host=host,
+            token=token,
+            allow_changes=allow_changes,
+            redact=redact,
+            hosts=hosts,
+        )
 
     # ---- life ----
 
@@ -190,13 +220,13 @@ class ActorSystem:
         """Call `callback()` when shutdown begins, before any actor is asked to exit; the last added runs first."""
         return self._base.on_shutdown(callback)
 
-    def shutdown(self, timeout: Timeout = 1.0, *, quiet: bool = False) -> None:
+    def shutdown(self, timeout: Duration = 1.0, *, quiet: bool = False) -> None:
         """End every actor and every thread within `timeout` (seconds, a timedelta or a string). Idempotent.
 
-        An actor that does not return in time is named in a warning (unless `quiet`) and its thread left behind. On a
+        An actor that does not return in time is named in a warning (unless `quiet`) and its thread is abandoned. On a
         thread of the system's own it returns at once, and another thread does the work.
         """
-        self._base.shutdown(timeout_s(timeout), quiet=quiet)
+        self._base.shutdown(duration_s(timeout, "timeout"), quiet=quiet)
 
     def __enter__(self) -> ActorSystem:
         return self
@@ -266,7 +296,7 @@ class _Default:
 
 
 _default = _Default()
-_systems: weakref.WeakSet[ActorSystem] = weakref.WeakSet()
+_systems: Living[ActorSystem] = Living()
 
 
 @atexit.register

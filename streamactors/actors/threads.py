@@ -44,7 +44,7 @@ def cpu_time_s(clock: int | None) -> float:
 
 
 def note_process_ending() -> None:
-    """From now on a thread that cannot be started is no error: Python 3.12 starts none while it shuts down."""
+    """From now on a thread that cannot be started is not an error: Python 3.12 starts none while it shuts down."""
     global _process_is_ending
     _process_is_ending = True
 

@@ -39,7 +39,7 @@ _lock = threading.Lock()
 
 
 def need_loop(key: Any, loop: asyncio.AbstractEventLoop, stage: _Stage) -> None:
-    """Note that `stage` needs `loop` until it stops, until `forget_loop(key)`, or until the key is collected. `key`: what needs it."""
+    """Note that `stage` needs `loop` until it stops, until `forget_loop(key)`, or until `key`, the object that needs it, is collected."""
     with _lock:
         _needed[key] = loop, weakref.ref(stage)
         waiting = list(_waiting)
@@ -73,11 +73,11 @@ def refuse_here(what: str) -> None:
     owner, loop = current_owner(), _running_loop()
     if owner is not None and loop is not None:
         raise WouldBlock(
-            f"{what} was called on the asyncio loop {owner!r}, which may have to produce it: it would wait for itself; await it instead"
+            f"{what} was called on the asyncio loop {owner!r}, which may have to produce it: the call would wait for itself; await it instead"
         )
     if owner is not None:
         raise WouldBlock(
-            f"{what} was called on a thread of {owner!r}, which may have to produce it: it would wait for itself; return it from the "
+            f"{what} was called on a thread of {owner!r}, which may have to produce it: the call would wait for itself; return it from the "
             "function of map_async, which waits for it, or use add_done_callback"
         )
     for needed, stage in _needs() if loop is not None else ():

@@ -1,4 +1,4 @@
-"""A part of a graph, continued by windows or tables: what group_by_key, key_by and to_table begin with."""
+"""A part of a graph, continued by windows, tables or a step with a state: what the operators of operators/windows.py begin with."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 
 from streamactors.dsl.operators.base import Ops
-from streamactors.engine.blueprint.plan import plan_of
+from streamactors.durations import Duration
+from streamactors.engine.planning.plan import plan_of
 from streamactors.windows.stage.stage import WindowStage
-from streamactors.windows.topology.chain import Chain, Records, callable_key
+from streamactors.windows.topology.chain import Chain, Records, callable_key, ended
 from streamactors.windows.topology.grouped import GroupedStream
 from streamactors.windows.topology.stream import TopologyStream
 
@@ -17,6 +18,18 @@ from streamactors.windows.topology.stream import TopologyStream
 def records_of(part: Ops[Any, Any]) -> Records:
     """Return the stream of Records that begins a chain downstream of a part."""
     return Records(_Continued(part))
+
+
+def with_step(
+    part: Ops[Any, Any],
+    operator: str,
+    step: Callable[[TopologyStream], TopologyStream],
+    *,
+    changelog: bool,
+    max_task_idle: Duration | None = 0,
+) -> Any:
+    """Return the part, continued by one step of a topology."""
+    return ended(step(records_of(part).reading(operator, changelog, max_task_idle)))
 
 
 def keyed_by(part: Ops[Any, Any], fn: Callable[[Any], Any], *, changelog: bool) -> GroupedStream[Any, Any]:

@@ -6,18 +6,18 @@ import functools
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.keep import Keep
+from streamactors.dsl.operators.all_operators import FlowOps
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.operators.context import FlowContextOp
-from streamactors.dsl.operators.every import FlowOps
 from streamactors.dsl.part import checked_combine, joined, module_of, not_used
 from streamactors.dsl.runnable import started
 from streamactors.dsl.sink import Sink
+from streamactors.dsl.suggestions import FlowSuggestions
 from streamactors.dsl.typevars import M2, M3, M4, In, Mat, Out, T, U
-from streamactors.dsl.ways_out import FlowWaysOut
 from streamactors.engine.blueprint.modules import Module, StageModule, Wired, keep_both, keep_right
 from streamactors.engine.stage import Element, NotUsed, Stage
 from streamactors.stages.bases.passing import Identity
@@ -25,10 +25,10 @@ from streamactors.stages.bases.passing import Identity
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.source import Source
-    from streamactors.engine.blueprint.attributes import Attributes
+    from streamactors.engine.attributes import Attributes
 
 
-class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
+class Flow(FlowOps[In, Out, Mat], FlowSuggestions):
     """Elements in, elements out. Each operator exists on the class too: `Flow.map(f).filter(g)`."""
 
     __slots__ = ()
@@ -49,35 +49,46 @@ class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
         """Return the flow of a stage of your own; it materializes what the stage's `create` returns."""
         return Flow(module_of("Flow.from_stage", stage, (1, 1)))
 
+    @overload
     @staticmethod
-    def from_sink_and_source(sink: Sink[T, Any], source: Source[U, Any]) -> Flow[T, U, NotUsed]:
-        """Return the flow that feeds `sink` and emits the elements of `source`; the two end independently."""
-        parts = _ends("Flow.from_sink_and_source", sink, source)
-        return Flow(Wired(parts, (), ((0, 0),), ((1, 0),), not_used))
+    def from_sink_and_source(sink: Sink[T, Any], source: Source[U, Any]) -> Flow[T, U, NotUsed]: ...
+
+    @overload
+    @staticmethod
+    def from_sink_and_source(
+        sink: Sink[T, M2], source: Source[U, M3], *, mat: Callable[[M2, M3], M4]
+    ) -> Flow[T, U, M4]: ...
 
     @staticmethod
-    def from_sink_and_source_mat(
-        sink: Sink[T, M2], source: Source[U, M3], combine: Callable[[M2, M3], M4]
-    ) -> Flow[T, U, M4]:
-        """As `from_sink_and_source`; the materialized value is `combine(the sink's, the source's)`."""
-        checked_combine("Flow.from_sink_and_source_mat", combine)
-        parts = _ends("Flow.from_sink_and_source_mat", sink, source)
-        return Flow(Wired(parts, (), ((0, 0),), ((1, 0),), lambda values: combine(*values)))
+    def from_sink_and_source(sink: Any, source: Any, *, mat: Any = None) -> Flow[Any, Any, Any]:
+        """Return the flow that feeds `sink` and emits the elements of `source`; the two end independently.
+
+        `mat(the sink's, the source's)` gives the materialized value, for example Keep.both; without it there is none."""
+        operator = "Flow.from_sink_and_source"
+        combine = _combine(operator, mat)
+        return Flow(Wired(_ends(operator, sink, source), (), ((0, 0),), ((1, 0),), lambda values: combine(*values)))
+
+    @overload
+    @staticmethod
+    def from_sink_and_source_coupled(sink: Sink[T, Any], source: Source[U, Any]) -> Flow[T, U, NotUsed]: ...
+
+    @overload
+    @staticmethod
+    def from_sink_and_source_coupled(
+        sink: Sink[T, M2], source: Source[U, M3], *, mat: Callable[[M2, M3], M4]
+    ) -> Flow[T, U, M4]: ...
 
     @staticmethod
-    def from_sink_and_source_coupled(sink: Sink[T, Any], source: Source[U, Any]) -> Flow[T, U, NotUsed]:
+    def from_sink_and_source_coupled(sink: Any, source: Any, *, mat: Any = None) -> Flow[Any, Any, Any]:
         """As `from_sink_and_source`, but the two end together: when one of them, upstream or downstream ends, the others are ended the
         same way."""
-        return _coupled("Flow.from_sink_and_source_coupled", sink, source, not_used)
+        from streamactors.stages.control.coupling import CoupledTermination
 
-    @staticmethod
-    def from_sink_and_source_coupled_mat(
-        sink: Sink[T, M2], source: Source[U, M3], combine: Callable[[M2, M3], M4]
-    ) -> Flow[T, U, M4]:
-        """As `from_sink_and_source_coupled`; the materialized value is `combine(the sink's, the source's)`."""
-        checked_combine("Flow.from_sink_and_source_coupled_mat", combine)
-        operator = "Flow.from_sink_and_source_coupled_mat"
-        return _coupled(operator, sink, source, lambda values: combine(values[1], values[2]))
+        operator = "Flow.from_sink_and_source_coupled"
+        combine = _combine(operator, mat)
+        parts = (StageModule(CoupledTermination()), *_ends(operator, sink, source))
+        wires = (((0, 0), (1, 0)), ((2, 0), (0, 1)))
+        return Flow(Wired(parts, wires, ((0, 0),), ((0, 1),), lambda values: combine(values[1], values[2])))
 
     # ── flows that are known later ────────────────────────────────────────────────────────────────────────────────
 
@@ -139,11 +150,11 @@ class Flow(FlowOps[In, Out, Mat], FlowWaysOut):
 
         return Flow(joined(StageModule(Map(fn)), self.module, keep_right))
 
-    def dimap(self, before: Callable[[T], In], behind: Callable[[Out], U]) -> Flow[T, U, Mat]:
-        """Return a flow that takes `before(element)` into this one and emits `behind(result)`."""
+    def dimap(self, before: Callable[[T], In], after: Callable[[Out], U]) -> Flow[T, U, Mat]:
+        """Return a flow that takes `before(element)` into this one and emits `after(result)`."""
         from streamactors.stages.transform.mapping import Map
 
-        return Flow(joined(self.contramap(before).module, StageModule(Map(behind))))
+        return Flow(joined(self.contramap(before).module, StageModule(Map(after))))
 
     def pre_materialize(self, system: ActorSystem | None = None) -> tuple[Mat, Flow[In, Out, NotUsed]]:
         """Run this flow now; return its materialized value and a flow through it, which can be run once, on any system."""
@@ -180,11 +191,8 @@ def _ends(operator: str, sink: Any, source: Any) -> tuple[Module, Module]:
     return module_of(operator, sink, (1, 0)), module_of(operator, source, (0, 1))
 
 
-def _coupled(operator: str, sink: Any, source: Any, combine: Callable[[list[Any]], Any]) -> Flow[Any, Any, Any]:
-    from streamactors.stages.control.coupling import CoupledTermination
-
-    parts = (StageModule(CoupledTermination()), *_ends(operator, sink, source))
-    return Flow(Wired(parts, (((0, 0), (1, 0)), ((2, 0), (0, 1))), ((0, 0),), ((0, 1),), combine))
+def _combine(operator: str, mat: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any]:
+    return Keep.none if mat is None else checked_combine(operator, mat)
 
 
 class OnFlowAndItsClass:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Generic
 
 from streamactors.dsl.typevars import T
-from streamactors.stages.sinks.pull import END, ChunkReader
+from streamactors.stages.bases.pull import END, ChunkReader
 
 
 def iterate(start: Callable[[], ChunkReader[T]]) -> Iterator[T]:

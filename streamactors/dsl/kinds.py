@@ -23,7 +23,7 @@ class Sink(Generic[In, Mat]):
     """Stands for streamactors.dsl.sink.Sink."""
 
 
-class Ended(Generic[Mat]):
+class WithSink(Generic[Mat]):
     """Stands for what a part becomes with a sink after it: a source a RunnableGraph, a flow a Sink."""
 
 
@@ -48,9 +48,9 @@ HOMES: Final = {
     "FlowWithContext": "streamactors.dsl.context.with_context",
     "SubFlow": "streamactors.dsl.sub_flow",
 }
-"""The modules of the classes that the stand-ins stand for."""
+"""The modules of the classes that the stand-ins represent."""
 
 
 def part(kind: type, *arguments: Any) -> Any:
-    """Return a part, of the class that the stand-in `kind` stands for; most are made of a blueprint (`Module`)."""
+    """Return a part, of the class that the stand-in `kind` represents; most are made of a blueprint (`Module`)."""
     return getattr(import_module(HOMES[kind.__name__]), kind.__name__)(*arguments)

@@ -18,7 +18,7 @@ from streamactors.errors import StreamActorsError
 
 
 class GraphNotFound(StreamActorsError):
-    """The module or the graph does not exist, or the name is no graph."""
+    """The module or the graph does not exist, or the name is not a graph."""
 
     exit_code = 2
 
@@ -85,7 +85,7 @@ def _of_file(path: Path) -> ModuleType:
         raise GraphNotFound(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise GraphNotFound(f"{path} is no Python file")
+        raise GraphNotFound(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.absolute()))
     sys.modules[path.stem] = module  # so that what the file defines can be found by its module's name

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from streamactors.dsl.typevars import Mat
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint.modules import Attributed, Combine, Joined, MatMapped, Module, StageModule, keep_left
 from streamactors.engine.stage import NOT_USED, GraphStage
 from streamactors.engine.supervision import checked_decider
@@ -20,8 +20,9 @@ from streamactors.stages.checks import positive
 if TYPE_CHECKING:
     from typing import Self
 
-    from streamactors.engine.blueprint.attributes import CancellationStrategy
+    from streamactors.engine.attributes import CancellationStrategy
     from streamactors.engine.supervision import Decider
+    from streamactors.mime_bundles import Bundle
 
 
 _CONSTRUCTORS = {"Sink": "Sink.foreach(…)", "Flow": "Flow.map(…)", "RunnableGraph": "source.to(sink)"}
@@ -55,7 +56,7 @@ class Part(Generic[Mat]):
         """Return this part with another name for its last operator, or for the whole part if it is a graph. Errors, snapshots
         and pictures show the name."""
         if not isinstance(name, str) or not name:
-            raise BuildError(f"named expects a text that is not empty, got {shortened(name, 60)}")
+            raise BuildError(f"named expects a string that is not empty, got {shortened(name, 60)}")
         return self._remade(_renamed(self.module, name))
 
     def with_attributes(
@@ -102,6 +103,26 @@ class Part(Generic[Mat]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({labels(self.module)})"
 
+    def to_svg(self) -> str | None:
+        """Return the part as an SVG image: its stages as they will run, after fusing, in their islands. None for a graph of more stages than can
+        be drawn. Raises BuildError as `run` does."""
+        from streamactors.engine.planning.picture import picture_of
+        from streamactors.engine.planning.svg import svg
+
+        return svg(*picture_of(self.module))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """Show the part in a notebook as a picture, beside its text."""
+        from streamactors.mime_bundles import said_bundle
+
+        try:
+            picture = self.to_svg()
+        except BuildError as error:
+            return said_bundle(f"{self!r}, which cannot run: {error}")
+        if picture is None:
+            return said_bundle(f"{self!r}: too many stages to draw")
+        return {"text/plain": repr(self), "image/svg+xml": picture}
+
 
 def _renamed(module: Module, name: str) -> Module:
     if isinstance(module, Joined):
@@ -113,6 +134,21 @@ def _renamed(module: Module, name: str) -> Module:
     if isinstance(module, StageModule):
         return StageModule(module.stage, module.attributes.merged(Attributes(name=name)))
     return Attributed(module, Attributes(name=name))
+
+
+def last_is_named(module: Module) -> bool:
+    """Return whether the last operator of a module has a name that somebody has given it."""
+    while True:
+        if isinstance(module, Joined):
+            module = module.right
+        elif isinstance(module, MatMapped):
+            module = module.inner
+        elif isinstance(module, Attributed):
+            if module.attributes.name is not None:
+                return True
+            module = module.inner
+        else:
+            return isinstance(module, StageModule) and module.attributes.name is not None
 
 
 def labels(module: Module, limit: int = 200) -> str:
@@ -141,7 +177,7 @@ _WHAT = {(0, 1): "a Source", (1, 1): "a Flow", (1, 0): "a Sink", (2, 2): "a Bidi
 
 
 def module_of(operator: str, value: Any, ports: tuple[int, int] | None) -> Module:
-    """Return the blueprint of a part or a stage. Raises BuildError when it is none, or has other ports than expected."""
+    """Return the blueprint of a part or a stage. Raises BuildError when it is not one, or has other ports than expected."""
     module: Any = value
     if isinstance(value, GraphStage):
         module = StageModule(value)

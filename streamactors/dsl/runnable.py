@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from streamactors.dsl.part import Part
+from streamactors.dsl.part import Part, last_is_named
 from streamactors.dsl.typevars import M2, Mat
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import Attributed, MatMapped, Module
-from streamactors.engine.ways_out import FUTURE_NAMES, WaysOut
+from streamactors.engine.suggestions import FUTURE_NAMES, Suggestions
 from streamactors.stages.checks import plain_function
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
+    from streamactors.mime_bundles import Bundle
 
 
 @runtime_checkable
@@ -24,12 +25,12 @@ class Elsewhere(Protocol):
         """Start a run of a closed graph; return its materialized value."""
 
 
-class RunnableGraph(Part[Mat], WaysOut):
+class RunnableGraph(Part[Mat], Suggestions):
     """A closed graph. Immutable; each call of `run` is a new run."""
 
     __slots__ = ()
     ports = (0, 0)
-    _ways_out = dict.fromkeys(
+    _suggestions = dict.fromkeys(
         FUTURE_NAMES,
         "a graph has not run; source.run_with(sink) runs it and returns the future of the sink, and "
         "source.to_mat(sink, Keep.right).run() does the same",
@@ -43,17 +44,25 @@ class RunnableGraph(Part[Mat], WaysOut):
         value: Mat = system.materialize(self.module) if isinstance(system, Elsewhere) else started(self.module, system)
         return value
 
-    def _repr_markdown_(self) -> str:
-        """Show the graph as a picture in a notebook."""
-        return f"```mermaid\n{self.to_mermaid()}\n```"
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """Show the graph in a notebook: its runs as they are now, or its stages as they will run."""
+        from streamactors.engine.snapshot import snapshot_of, unended_runs
+
+        runs = unended_runs(self.module)
+        if not runs:
+            return super()._repr_mimebundle_(include, exclude)
+        bundle = snapshot_of(runs[-1])._repr_mimebundle_()
+        several = f", one of {len(runs)} runs" if len(runs) > 1 else ""
+        return {**bundle, "text/plain": f"{self!r}{several}\n{bundle['text/plain']}"}
 
     def named(self, name: str) -> RunnableGraph[Mat]:
-        """Return this graph with another name for its last operator, as other parts, and as the graph's own name in metrics."""
-        return RunnableGraph(Attributed(super().named(name).module, Attributes(graph=name)))
+        """Return this graph with a name of its own for metrics and pages. Its last operator gets the name, too, unless it has one."""
+        named = super().named(name).module
+        return RunnableGraph(Attributed(self.module if last_is_named(self.module) else named, Attributes(graph=name)))
 
     def to_mermaid(self) -> str:
         """Return the graph as a Mermaid flowchart: its stages as they will run, after fusing, in their islands."""
-        from streamactors.engine.blueprint.picture import mermaid_of
+        from streamactors.engine.planning.picture import mermaid_of
 
         return mermaid_of(self.module)
 
@@ -64,7 +73,7 @@ class RunnableGraph(Part[Mat], WaysOut):
 
 def started(module: Module, system: ActorSystem | None) -> Any:
     """Start a run of a closed blueprint; return its materialized value."""
-    from streamactors.engine.island.materializer import materialize
+    from streamactors.engine.materializing.materializer import materialize
 
     return materialize(module, default_system() if system is None else system)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from streamactors.dsl.part import Part, joined, module_of
 from streamactors.dsl.runnable import started
-from streamactors.dsl.sinks.every import SinkConstructors
+from streamactors.dsl.sinks.all_sinks import SinkConstructors
+from streamactors.dsl.suggestions import SinkSuggestions
 from streamactors.dsl.typevars import M2, In, Mat, T
-from streamactors.dsl.ways_out import SinkWaysOut
 from streamactors.engine.blueprint.modules import MatMapped, StageModule, keep_both, keep_right
 from streamactors.engine.stage import GraphStage, NotUsed
 from streamactors.stages.checks import plain_function
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
 
 
-class Sink(Part[Mat], SinkConstructors, SinkWaysOut, Generic[In, Mat]):
+class Sink(Part[Mat], SinkConstructors, SinkSuggestions, Generic[In, Mat]):
     """The end of a stream. Made by `Sink.foreach(…)`, `Sink.fold(…)` and so on."""
 
     __slots__ = ()

@@ -7,13 +7,13 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.dsl.operators.every import SourceOps
+from streamactors.dsl.operators.all_operators import SourceOps
 from streamactors.dsl.part import checked_combine, joined, labels, module_of, not_used, one_by_one
 from streamactors.dsl.runnable import RunnableGraph, started
-from streamactors.dsl.sources.every import SourceConstructors
-from streamactors.dsl.typevars import M2, M3, Mat, Out, T, U
-from streamactors.dsl.ways_out import SourceWaysOut
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.dsl.sources.all_sources import SourceConstructors
+from streamactors.dsl.suggestions import SourceSuggestions
+from streamactors.dsl.typevars import M2, M3, Mat, Out, T
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import (
     Attributed,
     MatMapped,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from streamactors.dsl.sink import Sink
 
 
-class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
+class Source(SourceOps[Out, Mat], SourceConstructors, SourceSuggestions):
     """The beginning of a stream. Made by `Source.from_iterable(…)`, `Source.range(…)`, `Source.queue(…)` and so on."""
 
     __slots__ = ()
@@ -75,32 +75,6 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         wires = tuple(((i + 1, 0), (0, i)) for i in range(len(modules)))
         return Source(Wired((junction, *modules), wires, (), ((0, 0),), not_used))
 
-    @classmethod
-    def zip_n(cls, sources: Iterable[Source[Any, Any]]) -> Source[tuple[Any, ...], NotUsed]:
-        """Return tuples of the elements of all sources. Completes when one of them completes; fails when one fails."""
-        from streamactors.stages.junctions.zipping import ZipN
-
-        return cls.combine(*sources, strategy=ZipN)
-
-    @classmethod
-    def zip_with_n(cls, fn: Callable[..., U], sources: Iterable[Source[Any, Any]]) -> Source[U, NotUsed]:
-        """Return `fn(element of each source)`. Completes when one of the sources completes; fails when one fails."""
-        from streamactors.stages.junctions.zipping import ZipWith
-
-        return cls.combine(*sources, strategy=lambda n: ZipWith(fn, n))
-
-    @classmethod
-    def merge_prioritized_n(
-        cls, sources: Iterable[tuple[Source[T, Any], int]], eager_complete: bool = False
-    ) -> Source[T, NotUsed]:
-        """Return the sources merged, each in proportion to its priority: (source, priority) pairs."""
-        from streamactors.stages.junctions.ordering import MergePrioritized
-
-        pairs = list(sources)
-        priorities = [priority for _, priority in pairs]
-        several = [source for source, _ in pairs]
-        return cls.combine(*several, strategy=lambda _: MergePrioritized(priorities, eager_complete))
-
     # ── with a sink ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def to(self, sink: Sink[Out, Any]) -> RunnableGraph[Mat]:
@@ -141,7 +115,7 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
         The stream is at most `buffer` elements ahead (default: a number that follows the reader, from 16 to 4,096). Leaving the loop
         cancels the stream; a failure is raised in the loop. A mark is done when the loop asks for the element after it."""
         from streamactors.dsl.iterate import iterate
-        from streamactors.engine.blueprint.plan import plan_of
+        from streamactors.engine.planning.plan import plan_of
         from streamactors.stages.sinks.pull import PullSink
 
         module = self._into(StageModule(PullSink("run_iter", buffer)))
@@ -151,7 +125,7 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
     def run_async_iter(self, system: ActorSystem | None = None, *, buffer: int | None = None) -> AsyncIterator[Out]:
         """As `run_iter`, for `async for` in any asyncio loop; `aclose()` or leaving the loop cancels the run."""
         from streamactors.dsl.iterate import AsyncElements
-        from streamactors.engine.blueprint.plan import plan_of
+        from streamactors.engine.planning.plan import plan_of
         from streamactors.stages.sinks.pull import PullSink
 
         module = self._into(StageModule(PullSink("run_async_iter", buffer)))
@@ -177,7 +151,7 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
     def materialize_into_source(self, sink: Sink[Out, Future[T]]) -> Source[T, NotUsed]:
         """Return a source that, when it is run, runs this source into `sink` and emits the result of the sink's future.
 
-        Completes when: it has emitted.   Fails when: the future fails.   Cancels when: downstream does; the inner run goes on."""
+        Completes when: it has emitted.   Fails when: the future fails.   Cancels when: downstream does; the inner run continues."""
         from streamactors.stages.sources.deferred import FromMaterializerSource
 
         graph = joined(self.module, module_of("materialize_into_source", sink, (1, 0)), keep_right)
@@ -207,8 +181,8 @@ class Source(SourceOps[Out, Mat], SourceConstructors, SourceWaysOut):
 
 def _replayed(module: Module, start: int, marks_at: Iterable[int], on_done: Callable[[int], Any] | None) -> Module:
     """Return `module` with its source started at `start`. Raises BuildError when there is not exactly one replayable source in it."""
-    from streamactors.engine.blueprint.plan import plan_of
     from streamactors.engine.marks.replay import Replay
+    from streamactors.engine.planning.plan import plan_of
 
     at_least("with_replay", "start", start, 0)
     if not isinstance(marks_at, Iterable):
@@ -216,7 +190,7 @@ def _replayed(module: Module, start: int, marks_at: Iterable[int], on_done: Call
     positions = [at_least("with_replay", "marks_at", position, 0) for position in marks_at]
     if on_done is not None:
         plain_function("with_replay: on_done", on_done)
-    sources = [node for node in plan_of(module).nodes if node.stage.emits_marks]
+    sources = [node for node in plan_of(module).nodes if node.stage.traits.emits_marks]
     if len(sources) != 1:
         have = "none here" if not sources else " and ".join(node.label for node in sources)
         raise BuildError(

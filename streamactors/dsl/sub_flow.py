@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streamactors.dsl.operators.every import SubFlowOps
+from streamactors.dsl.operators.all_operators import SubFlowOps
 from streamactors.dsl.part import module_of
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import Mat, Out
 from streamactors.engine.blueprint.modules import Module, StageModule
-from streamactors.engine.ways_out import WaysOut
+from streamactors.engine.suggestions import Suggestions
 from streamactors.stages.bases.passing import Identity
 
 if TYPE_CHECKING:
     from streamactors.stages.substreams.substreams import Substreams
 
 
-class SubFlow(SubFlowOps[Out, Mat], WaysOut):
+class SubFlow(SubFlowOps[Out, Mat], Suggestions):
     """What `group_by`, `split_when` and `split_after` return. Operators apply to each substream by itself; materialized values inside
     are dropped.
 
         words.group_by(str.lower, max_substreams=1_000).fold(0, lambda n, _: n + 1).merge_substreams()
     """
 
-    _ways_out = dict.fromkeys(
+    _suggestions = dict.fromkeys(
         ("run_with", "run", "run_iter", "run_async_iter"),
         "substreams run when they are one stream again: .merge_substreams().run_with(sink), or .to(sink) for each of them",
     )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamactors.dsl.source import Source
+from streamactors.durations import Duration, whole_ms
 from streamactors.errors import BuildError
-from streamactors.windows.definitions.duration import Duration, to_ms
 from streamactors.windows.definitions.intake import Intake
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.operators.record_steps import as_record
@@ -46,25 +46,25 @@ class Topics(TopologyTopics):
     def source(self, result: TopologyStream | TopologyTable, *, idle_after: Duration | None = None) -> Source[Any, Any]:
         """The rows of a stream or table of this topology, as a Source: Record, or WindowedRecord where the rows come from windows.
 
-        `idle_after` (ms, a timedelta or a text) as in windowed_by.
+        `idle_after` (seconds, a timedelta or a string) as in windowed_by.
 
         Emits when: a row leaves the topology.   Backpressures when: downstream does.
         Completes when: all sources have completed, and what the end closes is out.   Cancels when: downstream cancels."""
         if not isinstance(result, TopologyStream | TopologyTable) or result.topology is not self.topology:
-            raise BuildError(f"topics.source: {result!r} is no stream or table of this topology")
+            raise BuildError(f"topics.source: {result!r} is not a stream or table of this topology")
         name = f"{_RESULT}-{len(self.topology.nodes)}"  # each source has its own
         result.to(name)
         outputs = self.outputs(idle_after=idle_after).filter(lambda output: output.topic == name)
         return outputs.map(lambda output: output.record)
 
     def outputs(self, *, idle_after: Duration | None = None) -> Source[Any, Any]:
-        """Everything that the topology writes with `to`: Output(topic, record). `idle_after` (ms, a timedelta or a text) as in windowed_by."""
+        """Everything that the topology writes with `to`: Output(topic, record). `idle_after` (seconds, a timedelta or a string) as in windowed_by."""
         topology = self.topology
         wanted = {topic: source for topic, source in topology.sources.items() if not source.internal}
         missing = sorted(wanted.keys() - self._sources.keys())
         if missing or not wanted:
             raise BuildError(f"Topics.in_memory has no source for {missing}; it has {sorted(self._sources)}")
-        idle_ms = None if idle_after is None else to_ms(idle_after, "idle_after", minimum=1)
+        idle_ms = None if idle_after is None else whole_ms(idle_after, "idle_after", minimum=1)
         factory = TaskFactory(topology, Intake(changelog=False), idle_ms)
         ordered = self._merged([topic for topic, source in wanted.items() if source.partitioned])
         filled = self._merged([topic for topic, source in wanted.items() if not source.partitioned])

@@ -11,7 +11,7 @@ import concurrent.futures
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.island.causes import STAGE_COMPLETED, propagate_failure
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.interpreter import Interpreter
@@ -59,6 +59,10 @@ class Logic:
     passes_marks: bool = False
     one_result_each: bool = False
     """True for a flow that pushes one result for each element, in order and at once, from some element on."""
+    only_waits: bool = False
+    """True for a stage in which elements wait and nothing is done with them: a boundary, a buffer."""
+    last_hop: str = ""
+    """What happens at a sink after an element has come to it, if that is a hop of its own in the table of latencies: "Spark's batch"."""
     stopped: bool = False
     inside: bool = False
     """True for a stage of a graph that another stage runs inside itself."""
@@ -70,6 +74,10 @@ class Logic:
     """Called with `failure` when the stage has ended; on the stage's island."""
     busy_ticks: int = 0
     """The number of looks of the pool's watch, every 3 ms or so, that found the island inside a handler of this stage."""
+    failures: int = 0
+    """The number of elements that supervision has dropped because the stage's function raised."""
+    inside_of: str = ""
+    """The name of the stage that has started the stage while the stream runs, such as the `group_by` of a substream; else empty."""
     _open_ports: int = 0
     _timers: dict[object, tuple[object, Any]] | None = None
     """By key: what the timer gives to `_fire`, and the timer."""
@@ -83,6 +91,18 @@ class Logic:
         """The names of a source's partitions if the user has paused all of them, else nothing: the stream then waits for the user. Any thread."""
         return ()
 
+    def told_limit(self) -> str:
+        """What a stage that lets fewer elements pass on purpose has been told, such as `lets 100 elements a second pass`; else empty. Any thread."""
+        return ""
+
+    def outside_wait(self) -> str:
+        """What the elements that the stage holds wait for, as in `until the broker acknowledges its records`; empty: not known. Any thread."""
+        return ""
+
+    def common_name(self) -> str:
+        """The name of all stages of this kind, where the name of each tells which one it is, as sources of partitions do; else empty."""
+        return ""
+
     # ── handlers, to be overridden ────────────────────────────────────────────────────────────────────────────────
 
     def on_start(self) -> None:
@@ -95,7 +115,7 @@ class Logic:
         """Elements are ready at an inlet for which the stage has called `want`."""
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
-        """A mark has arrived behind everything grabbed so far. Default: forward at once, if the stage passes marks."""
+        """A mark has arrived after everything grabbed so far. Default: forward at once, if the stage passes marks."""
         if self.passes_marks:
             for out in self.outlets:
                 out.mark(mark)
@@ -115,8 +135,8 @@ class Logic:
     def on_taken(self, out: Connection) -> None:
         """Downstream has taken everything and seen the completion of a connection for which `keep_left` was called."""
 
-    def follow_sides(self, sinks: list[Logic]) -> None:
-        """Called before the start of a stage that `has_sides`, with the sinks behind its side outlets."""
+    def wait_for_side_sinks(self, sinks: list[Logic]) -> None:
+        """Called before the start of a stage that `has_sides`, with the sinks downstream of its side outlets."""
 
     def on_timer(self, key: object) -> None:
         """The timer `key` is due."""

@@ -9,17 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.engine.blueprint.picture import Box, Line, mermaid
-from streamactors.engine.island.boundary import BoundaryInLogic, BoundaryOutLogic
-from streamactors.engine.island.connection import Connection, RunningStage
-from streamactors.engine.island.run import Run, runs_of
+from streamactors.engine.boundary import BoundaryInLogic, BoundaryOutLogic
+from streamactors.engine.island.connection import Connection
+from streamactors.engine.island.run import Run, all_runs, runs_of
+from streamactors.engine.planning.picture import Box, Line, mermaid
+from streamactors.engine.planning.svg import svg
+from streamactors.mime_bundles import Bundle, plain
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
+    from streamactors.engine.blueprint.modules import Module
+    from streamactors.engine.logic import Logic
 
 
 FEWEST_TICKS: Final = 5
 """With fewer samples than this the shares of the stages say nothing."""
+WORKS: Final = 0.3
+"""A stage with this share of the working time is drawn as one that works."""
+MOST_LINES: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class StageSnapshot:
 @dataclass(frozen=True, slots=True)
 class ConnectionSnapshot:
     """`asked`: elements that may still be pushed. `ready`: pushed and not taken. `elements`, `chunks`: passed so far.
-    `marks`: marks that wait behind ready elements, or until the stage lets them pass."""
+    `marks`: marks that wait after ready elements, or until the stage lets them pass."""
 
     source: int  # stage ids
     target: int
@@ -101,10 +108,59 @@ class GraphSnapshot:
         lines += [Line(wait.waiter, wait.on, f"waits for {wait.what}", dashed=True) for wait in self.waits]
         return mermaid(boxes, lines)
 
+    def to_svg(self) -> str | None:
+        """Return the graph as an SVG image: the stages in colours that say what they do, with their share of the working time, and the elements and
+        the ready elements on the arrows. None for a graph of more stages than can be drawn."""
+        doing = _doing(self)
+        boxes = [
+            Box(stage.id, stage.name, stage.island, _lines(stage, doing[stage.id]), doing[stage.id])
+            for stage in self.stages
+        ]
+        return svg(boxes, [Line(c.source, c.target, _passed(c)) for c in self.connections])
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Bundle:
+        """Show the graph in a notebook."""
+        doing = _doing(self)
+        shown = self.stages[:MOST_LINES]
+        lines = [
+            f"{plain(stage.name)}: {', '.join(filter(None, [plain(stage.state), doing[stage.id], _busy(stage)]))}".rstrip(
+                ": "
+            )
+            for stage in shown
+        ]
+        if len(shown) < len(self.stages):
+            lines.append(f"and {len(self.stages) - len(shown)} more stages")
+        picture = self.to_svg()
+        drawing = {} if picture is None else {"image/svg+xml": picture}
+        return {"text/plain": "\n".join([f"a running graph of {len(self.stages)} stages", *lines]), **drawing}
+
+
+def _doing(shot: GraphSnapshot) -> dict[int, str]:
+    """Return what each stage does: it works, or it waits for demand or elements; empty if nothing of it is known."""
+    found = dict.fromkeys((stage.id for stage in shot.stages), "")
+    for wait in shot.waits:
+        found[wait.waiter] = "waits for elements" if wait.what == "elements" else "waits for demand"
+    for stage in shot.stages:
+        if stage.busy >= WORKS:
+            found[stage.id] = "works"
+    return found
+
+
+def _lines(stage: StageSnapshot, doing: str) -> str:
+    return "\n".join(filter(None, [doing if doing != "works" else "", _busy(stage), stage.state]))
+
+
+def _busy(stage: StageSnapshot) -> str:
+    return f"busy {stage.busy:.0%}" if stage.busy >= 0.01 else ""
+
+
+def _passed(connection: ConnectionSnapshot) -> str:
+    ready = f", {connection.ready:,} ready" if connection.ready else ""
+    return f"{connection.elements:,}{ready}"
+
 
 def _note(stage: StageSnapshot) -> str:
-    busy = f"busy {stage.busy:.0%}" if stage.busy >= 0.01 else ""
-    return ", ".join(filter(None, [stage.state, busy]))
+    return ", ".join(filter(None, [stage.state, _busy(stage)]))
 
 
 def _numbers(connection: ConnectionSnapshot) -> str:
@@ -121,12 +177,18 @@ def snapshots(system: ActorSystem) -> list[GraphSnapshot]:
     return [snapshot_of(run) for run in list(runs_of(system))]
 
 
+def unended_runs(module: Module) -> list[Run]:
+    """Return the runs of a blueprint that have not ended, in all systems of this process; the one that began last comes last."""
+    plan = module.plan
+    return [] if plan is None else sorted((run for run in all_runs() if run.plan is plan), key=lambda run: run.number)
+
+
 def snapshot_of(run: Run) -> GraphSnapshot:
     """Return the snapshot of a run. Any thread."""
-    numbers: dict[RunningStage, int] = {}
+    numbers: dict[Logic, int] = {}
     stages: list[StageSnapshot] = []
 
-    def add(logic: RunningStage, island: int) -> None:
+    def add(logic: Logic, island: int) -> None:
         if logic not in numbers:
             numbers[logic] = len(stages)
             open_in = sum(not c.in_closed for c in list(logic.inlets))
@@ -167,7 +229,7 @@ def snapshot_of(run: Run) -> GraphSnapshot:
     return GraphSnapshot(tuple(stages), tuple(connections), tuple(waits), tuple(marks))
 
 
-def _said(logic: RunningStage) -> str:
+def _said(logic: Logic) -> str:
     if logic.stopped:
         return "ended"
     try:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.element.graph_stage_logic import GraphStageLogic, element_logic
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, Logic
-from streamactors.engine.marks.marks import OPAQUE, Handling, Needs
+from streamactors.engine.marks.marks import OPAQUE, Handling
+from streamactors.engine.stage_traits import StageTraits
+from streamactors.engine.suggestions import FUTURE_NAMES, Suggestions
 from streamactors.engine.user_code import shortened
-from streamactors.engine.ways_out import FUTURE_NAMES, WaysOut
 from streamactors.errors import BuildError
 
 In = TypeVar("In")
@@ -28,11 +29,11 @@ else:
 call give it. The bound lets a lambda use any operator on such an element."""
 
 
-class NotUsed(WaysOut):
+class NotUsed(Suggestions):
     """The materialized value of a stage that has none; there is one instance, NOT_USED."""
 
     __slots__ = ()
-    _ways_out = dict.fromkeys(
+    _suggestions = dict.fromkeys(
         FUTURE_NAMES,
         "to() keeps the source's materialized value, and this source has none; run_with(sink), or to_mat(sink, Keep.right).run(), returns "
         "the future of the sink",
@@ -77,43 +78,8 @@ class GraphStage:
     shape: Shape = FLOW
     name: str = ""
     handling: Handling = OPAQUE
-    default_attributes: ClassVar[Attributes | None] = None
-    needs: Needs | None = None
-    """Set by a stage that reads marks: its requirements on the stages between it and the sources or sinks."""
-    emits_marks: bool = False
-    """True for a source that can be replayed and so emits position marks."""
-    reads_marks: bool = False
-    """True for a stage that wants marks to travel in its run."""
-    marks_own_results: bool = False
-    """True for a stage that passes marks and puts marks of its own (`OwnResults`) behind results that stem from no element."""
-    owns_positions: str = ""
-    """The name, for errors, of the owner of positions that this stage stands for; empty: none. A source has at most one owner in a run."""
-    restores_state: bool = False
-    """True for a stage that remembers earlier elements in a state that the next run restores as of the positions where it begins."""
-    restarts: tuple[Any, ...] = ()
-    """Of a stage that commits: the back-off of the run's restarts (RestartSettings), None where it must not restart (restarted_run.py)."""
-    steps: Handling | None = None
-    """How the operators that were fused into a source handle marks; None: there are none (engine/fusing/chains.py)."""
-    hands_out: bool = False
-    """True for a source whose elements are sources. Their marks bear the name of this source."""
-    forgets: str = ""
-    """What the stage forgets when a run begins again where the last one ended, and what to use instead; empty: nothing."""
-    opens_sources: bool = False
-    """True for a stage that runs the sources among its elements inside itself."""
-    begins_again: bool = False
-    """True for a source that may be created again within a run."""
-    endless: bool = False
-    """True for a source that never ends by itself; the end of the process does not wait for it."""
-    ends_with_inputs: bool = False
-    """True for a stage that completes only when all its inputs have completed, and whatever its outlets do goes on while one of them
-    is open. Read for the warning of a cycle that cannot complete (engine/blueprint/cycles.py)."""
-    has_sides: bool = False
-    """True for a fan-out whose outlet 0 completes only when the sinks behind its other outlets have ended (engine/blueprint/sides.py)."""
-    no_marks: str = ""
-    """Why the stage must not stand in a run that reads marks; empty: it may."""
-
-    opaque_because: str = ""
-    """Why marks do not pass, for errors; empty: the stage does not declare how it treats them."""
+    traits: StageTraits = StageTraits()
+    """What else the stage declares: `traits = StageTraits(emits_marks=True)` names what differs from the defaults."""
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         """Return a fresh logic and the materialized value. Override this, or `logic` when there is no such value."""
@@ -132,30 +98,18 @@ class GraphStage:
         """Return a fresh logic, of either kind."""
         raise NotImplementedError(f"{type(self).__name__} defines neither create() nor logic()")  # pragma: no cover
 
-    def inlet_handling(self, inlet: int) -> Handling:
-        """How marks that arrive at one inlet are handled; differs from `handling` only in a few junctions."""
-        return self.handling
-
-    def marks_reach(self, inlet: int, outlet: int) -> bool:
-        """True when marks of an inlet reach an outlet (a wire tap's branch carries none)."""
-        return True
-
-    @property
-    def remembers(self) -> bool:
-        """True if what leaves the stage, or the operators fused into it, depends on earlier elements."""
-        if self.steps is not None and self.steps.remembers:
-            return True
-        return bool(self.shape.inlets) and bool(self.shape.outlets) and self.handling.remembers
-
-    def known_as(self, run: Any) -> tuple[Any, Any] | None:
-        """Return (source, partition) when another source of `run` has emitted this source as an element: its marks bear that source's
-        name and cover this partition only. None for every other stage."""
-        return None
-
     @property
     def label(self) -> str:
         """The stage's name in errors and pictures."""
         return self.name or _snake(type(self).__name__)
+
+
+def remembers(stage: GraphStage) -> bool:
+    """Return whether what leaves the stage, or the operators fused into it, depends on earlier elements."""
+    steps = stage.traits.steps
+    if steps is not None and steps.remembers:
+        return True
+    return bool(stage.shape.inlets) and bool(stage.shape.outlets) and stage.handling.remembers
 
 
 class Stage(GraphStage, Generic[In, Out]):

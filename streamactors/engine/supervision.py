@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.island.connection import Connection
 from streamactors.engine.user_code import blame, shortened
 from streamactors.log_limit import log_limited
+from streamactors.tracing import switch
+
+if TYPE_CHECKING:
+    from streamactors.engine.logic import Logic
 
 log = logging.getLogger("streamactors.supervision")
 
@@ -41,7 +44,7 @@ def restarting(_: BaseException) -> Directive:
 
 
 def checked_decider(decider: Decider) -> Decider:
-    """Return the decider with a check: a result that is no Directive is an error. A forgotten `return` must not drop elements."""
+    """Return the decider with a check: a result that is not a Directive is an error. A forgotten `return` must not drop elements."""
 
     def decide(error: BaseException) -> Directive:
         try:
@@ -60,15 +63,7 @@ def checked_decider(decider: Decider) -> Decider:
     return decide
 
 
-class Supervised(Protocol):
-    """What `directive_for` reads of a stage."""
-
-    name: str
-    inlets: list[Connection]
-    attributes: Any
-
-
-def directive_for(logic: Supervised, error: BaseException, element: Any, fn: Any = None) -> Directive:
+def directive_for(logic: Logic, error: BaseException, element: Any, fn: Any = None) -> Directive:
     """Return the decider's directive for `error`, raised by `fn` with `element` in a stage of one inlet.
 
     The error gets a note that names stage, element and line. A dropped element is logged, with its position when the run has marks."""
@@ -76,12 +71,13 @@ def directive_for(logic: Supervised, error: BaseException, element: Any, fn: Any
     decider = logic.attributes.decider
     directive = Directive.STOP if decider is None else decider(error)
     if directive is not Directive.STOP:
+        logic.failures += 1
         log_skipped(logic, error)
     return directive
 
 
 def failure_of(
-    logic: Supervised, error: BaseException, element: Any, fn: Any = None, restart: Callable[[], object] | None = None
+    logic: Logic, error: BaseException, element: Any, fn: Any = None, restart: Callable[[], object] | None = None
 ) -> BaseException | None:
     """Ask the decider about `error`; return the error that stops the stage, or None: the element is dropped.
 
@@ -95,10 +91,12 @@ def failure_of(
     return error if directive is Directive.STOP else None
 
 
-def log_skipped(logic: Supervised | None, error: BaseException) -> None:
+def log_skipped(logic: Logic | None, error: BaseException) -> None:
     """Log that supervision dropped an element; the note on `error` names it. `logic` is None in a fused loop.
 
     Elements that fail alike, at one line of one stage, are logged once a second."""
+    if switch.installed is not None:
+        switch.installed.raised(error)
     if log.isEnabledFor(logging.WARNING):
         items = logic.inlets[0].items if logic is not None else ()
         position = next((mark for mark in items if isinstance(mark, dict)), None)
@@ -106,6 +104,7 @@ def log_skipped(logic: Supervised | None, error: BaseException) -> None:
         log_limited(
             log, logging.WARNING, (logic.name if logic is not None else "", type(error), _line_of(error)),
             "skipped%s: %s: %s; %s", where, type(error).__name__, error, "; ".join(getattr(error, "__notes__", ())),
+            caused_by=error,
         )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def blame(error: BaseException, stage: str, element: Any = _NO_ELEMENT, function
 
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _BESIDE = ("/contextlib.py", "importlib._bootstrap>", "importlib._bootstrap_external>")
-"""Code that calls what has failed and says nothing of the place."""
+"""Library code between the user's code and the failure; it does not show where the failure is."""
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from streamactors.clock import duration_ms, timeout_s
+from streamactors.durations import duration_ms
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 
@@ -33,7 +32,7 @@ def is_coroutine_function(fn: Callable[..., Any]) -> bool:
 
 
 def plain_function(operator: str, value: F, instead: str | None = None) -> F:
-    """Return `value` if it can be called and is no coroutine function."""
+    """Return `value` if it can be called and is not a coroutine function."""
     function(operator, value)
     if (getattr(value, "__module__", None) or "").startswith("reactivex."):
         raise BuildError(
@@ -85,23 +84,12 @@ def at_least(operator: str, name: str, value: int, least: int) -> int:
     return value
 
 
-def timeout_ms(operator: str, value: Any) -> float:
-    """Return a parameter `timeout` in ms: a number of seconds, a timedelta, or a text such as "1.5s"; more than 0."""
-    try:
-        limit = timeout_s(value)
-    except (TypeError, ValueError) as error:
-        raise BuildError(f"{operator}: timeout: {error}") from None
-    if not 0 < limit < math.inf:
-        raise BuildError(f"{operator}: timeout must be more than 0 and finite, got {shortened(value, 60)}")
-    return limit * 1_000
-
-
 def span_ms(operator: str, name: str, value: Any, *, zero: bool = False) -> float:
-    """Return a time span in ms: a number of ms, a timedelta, or a text such as "1.5s"; more than 0, or with `zero` at least 0."""
+    """Return a Duration in ms: more than 0, or with `zero` at least 0."""
     try:
-        span = duration_ms(value)
+        span = duration_ms(value, f"{operator}: {name}")
     except (TypeError, ValueError) as error:
-        raise BuildError(f"{operator}: {name}: {error}") from None
+        raise BuildError(str(error)) from None
     if span < 0 or (span == 0 and not zero):
         raise BuildError(
             f"{operator}: {name} must be {'at least' if zero else 'more than'} 0, got {shortened(value, 60)}"

@@ -1,4 +1,4 @@
-"""The clocks alone: durations, and the virtual clock over members that do their work on other threads."""
+"""The clocks alone: the virtual clock over members that do their work on other threads."""
 
 from __future__ import annotations
 
@@ -10,48 +10,8 @@ import pytest
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.timing_wheel import TimingWheel
-from streamactors.clock import NotQuiescent, SystemClock, VirtualClock, duration_ms
+from streamactors.clock import NotQuiescent, SystemClock, VirtualClock
 from streamactors.errors import StreamActorsError
-
-
-@pytest.mark.parametrize(
-    ("text", "ms"),
-    [
-        ("250ms", 250),
-        ("1.5s", 1_500),
-        ("2m", 120_000),
-        ("1h30m", 5_400_000),
-        ("7d", 604_800_000),
-        (" 1 s ", 1_000),
-        ("5 seconds", 5_000),
-        ("1 second", 1_000),
-        ("1 hour 30 minutes", 5_400_000),
-        ("20 milliseconds", 20),
-        ("2days 1ms", 172_800_001),
-        ("1 week", 604_800_000),
-        (12, 12),
-    ],
-)
-def test_durations(text: str, ms: float) -> None:
-    assert duration_ms(text) == ms
-
-
-def test_a_timedelta_is_a_duration() -> None:
-    assert duration_ms(timedelta(seconds=1, microseconds=500)) == 1_000.5
-
-
-@pytest.mark.parametrize(
-    "text", ["", "5", "s", "1x", "5 secs", "1 fortnight", "5 seconds later", "1s,", "-1s", float("inf"), float("nan")]
-)
-def test_what_is_no_duration_is_refused_by_name(text: object) -> None:
-    with pytest.raises(ValueError, match="not a duration"):
-        duration_ms(text)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("value", [None, True, [1]])
-def test_what_cannot_be_a_duration_is_a_type_error(value: object) -> None:
-    with pytest.raises(TypeError, match="not a duration"):
-        duration_ms(value)  # type: ignore[arg-type]
 
 
 def test_the_system_clock_only_grows() -> None:
@@ -87,7 +47,7 @@ def test_advance_goes_through_every_timer_of_every_member_in_order() -> None:
     a, b = Member(clock, "a"), Member(clock, "b")
     for member, deadline in [(a, 30.0), (b, 10.0), (a, 20.5), (b, 40.0)]:
         member.wheel.schedule(deadline, lambda m=member: seen.append((m.name, clock.now_ms())))
-    clock.advance(35)
+    clock.advance("35ms")
     assert seen == [("b", 10.0), ("a", 20.5), ("a", 30.0)]
     assert clock.now_ms() == 35
     clock.detach(b)
@@ -125,10 +85,10 @@ def test_advance_waits_for_work_on_other_threads_and_names_what_never_rests() ->
 
     Busy(clock, "the busy one")
     with pytest.raises(NotQuiescent, match="the busy one"):
-        clock.advance(1, patience_s=0.02)
+        clock.advance("1ms", patience_s=0.02)
     helper = threading.Timer(0.02, lambda: (resting.set(), clock.notify()))
     helper.start()
-    clock.advance(1)
+    clock.advance("1ms")
     assert resting.is_set()
     helper.join()
 
@@ -158,7 +118,7 @@ def test_at_rest_means_at_rest_at_the_same_moment() -> None:
 
     for name in ("first", "second"):
         Scripted(clock, name)
-    clock.advance(1)
+    clock.advance("1ms")
     assert times_settled == 2
 
 
@@ -174,7 +134,7 @@ def test_advance_on_a_thread_it_would_wait_for_is_refused() -> None:
 
     def advance() -> None:
         try:
-            clock.advance(1)
+            clock.advance("1ms")
             outcome.set_result(None)
         except StreamActorsError as error:
             outcome.set_result(error)

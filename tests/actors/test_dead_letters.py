@@ -62,7 +62,7 @@ def test_the_first_ten_kinds_of_dead_letters_are_logged_at_once_and_the_rest_eve
     kinds = [type(f"Kind{n}", (), {}) for n in range(15)]
     for kind in kinds:
         letters.publish(thespian.actors.ActorAddress("gone"), kind())
-    clock.advance(10_000)
+    clock.advance("10s")
     letters.publish(thespian.actors.ActorAddress("gone"), kinds[0]())
     assert [message.split()[6] for message in caplog.messages] == [*(f"Kind{n}" for n in range(10)), "Kind0"]
     assert caplog.messages[-1].endswith("(5 more since the last line)")

@@ -260,6 +260,6 @@ def test_virtual_time_waits_for_the_pool(virtual: VirtualClock) -> None:
     cell = pool.spawn(lambda _: (gate.wait(10), seen.append(1)), "slow")
     cell.tell(1)
     threading.Timer(0.02, gate.set).start()
-    virtual.advance(1)
+    virtual.advance("1ms")
     assert seen == [1]
     assert pool.stop(5) == []

@@ -150,3 +150,22 @@ def test_the_end_of_a_pipe_that_was_closed_while_the_actor_read_is_reported_afte
     on_loop(dispatcher, lambda: watch.watch((), answered=True))
     os.close(reader)
     assert not caplog.records
+
+
+def test_a_descriptor_that_was_closed_after_it_had_become_readable_is_left_out(dispatcher: Dispatcher) -> None:
+    """Its actor closes it in a thread of the pool, between the loop's poll and its callback."""
+    read, write = os.pipe()
+    reports: list[list[int]] = []
+    watch = FdWatch(dispatcher, "watcher", reports.append)
+
+    def close_and_call() -> None:
+        dispatcher.register(read, on_readable)
+        os.close(read)
+        results.append(on_readable())
+
+    results: list[bool] = []
+    on_readable = watch._on_readable(read)
+    on_loop(dispatcher, close_and_call)
+    os.close(write)
+    assert results == [False]
+    assert reports == []

@@ -39,6 +39,8 @@ def run(code: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
     )
 
 
+# the default system of this process may still have streams of earlier tests, whose brokers are gone
+@pytest.mark.expects_log("these do not return and keep their threads")
 def test_the_default_system_is_one_and_comes_back_after_a_shutdown() -> None:
     first = ActorSystem.default()
     assert ActorSystem.default() is first

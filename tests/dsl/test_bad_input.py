@@ -24,7 +24,7 @@ async def coroutine_function(x):
         (lambda: Flow.map(str).to_mat(Source.empty(), Keep.left), "to_mat expects a Sink, got a Source"),
         (lambda: Source.range(3).map(5), "map expects a function, got int 5"),
         (lambda: Source.range(3).map(coroutine_function), "map expects a plain function.*coroutine_function; use map_async"),
-        (lambda: Source.range(3).named(""), "named expects a text that is not empty"),
+        (lambda: Source.range(3).named(""), "named expects a string that is not empty"),
         (lambda: Source.range(3).take(-1), "take: n must be at least 0, got -1"),
         (lambda: Source.range(3).drop(-1), "drop: n must be at least 0, got -1"),
         (lambda: Source.range(3).max_chunk(0), "max_chunk must be at least 1, got 0"),
@@ -39,7 +39,7 @@ async def coroutine_function(x):
         (lambda: Source.failed("boom"), "failed expects an exception, got str 'boom'"),
         (lambda: Source.cycle(iter([1])), "cycle expects an iterable that can be iterated again"),
         (lambda: Source.cycle(3), "cycle expects an iterable, got int 3"),
-        (lambda: Source.tick("soon", 1, 0), "tick: initial_delay: not a duration"),
+        (lambda: Source.tick("soon", "1ms", 0), "tick: initial_delay: not a duration"),
         (lambda: Source.tick(0, 0, 0), "tick: interval must be more than 0, got 0"),
         (lambda: Source.tick(0, -5, 0), "tick: interval must be more than 0, got -5"),
         (lambda: Source.unfold(0, None), "unfold expects a function, got NoneType"),
@@ -139,7 +139,7 @@ class OfOneFunction(Stage):
             BuildError,
             r"OfOneFunction.logic\(\) must return a GraphStageLogic or a ChunkLogic, got function .*; ChunkLogic\(function\)",
         ),
-        (lambda: None, BuildError, r"OfOneFunction.logic\(\) must return .*, got NoneType None$"),
+        (lambda: None, BuildError, r"OfOneFunction.logic\(\) must return .*, got NoneType None\n"),
     ],
 )
 def test_a_stage_of_ones_own_must_return_results_and_a_logic(make, error, message):

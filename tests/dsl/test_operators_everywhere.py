@@ -9,8 +9,8 @@ import pydoc
 import pytest
 
 from streamactors import Flow, Keep, NotUsed, Sink, Source
+from streamactors.dsl.operators.all_operators import Operators
 from streamactors.dsl.operators.base import Ops
-from streamactors.dsl.operators.every import Operators
 
 NAMES = sorted(
     name

@@ -95,6 +95,11 @@ def test_the_list_of_public_names_and_parameters_is_up_to_date():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_public_api_stays_small_enough_to_learn():
+    listed = (ROOT / "tests" / "public_api.txt").read_text().splitlines()
+    assert len(listed) == len(set(listed)) <= 1_650, "one way to do a thing: remove a double before you add a name"
+
+
 LOADED = """
 import sys
 {program}

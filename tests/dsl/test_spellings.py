@@ -90,11 +90,15 @@ class Doubler(Actor):
             self.send(sender, message * 2)
 
 
-def test_ask_takes_the_parallelism_first_or_last(actor_system):
+def test_ask_has_one_order_of_arguments_and_its_error_says_it(actor_system):
     actor = actor_system.create_actor(Doubler)
     numbers = Source.range(0, 3)
-    for asked in (numbers.ask(actor, "30s", 2), numbers.ask(2, actor, "30s"), numbers.via(Flow.ask(2, actor, "30s"))):
+    for asked in (numbers.ask(actor, "30s", 2), numbers.via(Flow.ask(actor, parallelism=2, timeout="30s"))):
         assert listed(asked, actor_system) == [0, 2, 4]
+    with pytest.raises(
+        BuildError, match=r"address of an actor, got int 2; the order is ask\(actor, timeout, parallelism\)"
+    ):
+        numbers.ask(2, actor, "30s")  # Akka's order
 
 
 def test_the_errors_of_streams_are_names_of_the_package():

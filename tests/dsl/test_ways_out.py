@@ -42,6 +42,10 @@ async def _async_for() -> None:
         (lambda: SOURCE.to_list(), AttributeError, "source.run_with(Sink.to_list()).result()"),
         (lambda: SOURCE.foreach(print), AttributeError, "Sink.foreach(fn)"),
         (lambda: SOURCE.flat_map(list), AttributeError, "flat_map_concat(fn)"),
+        (lambda: SOURCE.merge_all([SOURCE]), AttributeError, "merge(*others)"),
+        (lambda: FLOW.also_to_all(Sink.ignore()), AttributeError, "also_to(*sinks)"),
+        (lambda: SOURCE.zip_mat(SOURCE, Keep.both), AttributeError, "zip(…, mat=Keep.both)"),
+        (lambda: SOURCE.merge(SOURCE, SOURCE, mat=Keep.both), BuildError, "call merge once for each part"),
         (lambda: SOURCE.run_with(Sink.to_list), BuildError, "; call it: Sink.to_list()"),
         (lambda: SOURCE.run_with(Sink.foreach), BuildError, "; call it: Sink.foreach(…)"),
         (lambda: SOURCE.to_mat(Sink.ignore, Keep.right), BuildError, "; call it: Sink.ignore()"),
@@ -82,8 +86,8 @@ async def _async_for() -> None:
         (lambda: SOURCE.map(rx.map(str)), BuildError, "use .rx(rx.map(fn), …)"),
         (lambda: SOURCE.via(Flow), BuildError, "use a constructor such as Flow.map(…)"),
         (lambda: SOURCE.run_with(Sink), BuildError, "use a constructor such as Sink.foreach(…)"),
-        (lambda: Sink.to_file(""), BuildError, "to_file expects a path, got an empty text"),
-        (lambda: Source.from_csv(""), BuildError, "from_csv expects a path, got an empty text"),
+        (lambda: Sink.to_file(""), BuildError, "to_file expects a path, got an empty string"),
+        (lambda: Source.from_csv(""), BuildError, "from_csv expects a path, got an empty string"),
     ],
 )
 def test_the_error_names_the_way_out(attempt: Any, error: type[Exception], way_out: str) -> None:

@@ -124,7 +124,7 @@ def test_side_sinks_get_pairs_or_contexts_alone(actor_system):
     source = (
         numbered(*"abc")
         .also_to(Sink.foreach(seen["also"].append))
-        .also_to_all(Sink.foreach(seen["all"].append), Sink.ignore())
+        .also_to(Sink.foreach(seen["all"].append), Sink.ignore())
         .also_to_context(Sink.foreach(seen["context"].append))
         .wire_tap(Sink.foreach(seen["tap"].append))
         .wire_tap_context(Sink.foreach(seen["tapped context"].append))

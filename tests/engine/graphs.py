@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint.modules import (
     AsyncBoundary,
     Attributed,
@@ -19,13 +19,12 @@ from streamactors.engine.blueprint.modules import (
     Wired,
     keep_right,
 )
-from streamactors.engine.island.materializer import materialize
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.marks.replay import Replay
+from streamactors.engine.materializing.materializer import materialize
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import GraphStage
 from streamactors.stages.bases.later import LazyPart
 from streamactors.stages.control.restart import RestartingFlow, RestartingSource
-from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.control.retry import Retrying
 from streamactors.stages.fold.grouping import Grouped
 from streamactors.stages.hubs.broadcast_hub import BroadcastHubConsumer, BroadcastHubSink
@@ -33,6 +32,7 @@ from streamactors.stages.junctions.fan_in import Concat, Interleave, Merge, Merg
 from streamactors.stages.junctions.fan_out import Balance, Broadcast, Partition
 from streamactors.stages.junctions.zipping import Zip
 from streamactors.stages.rate.buffer import Buffer
+from streamactors.stages.restart_settings import RestartSettings
 from streamactors.stages.sinks.values import SinkStage
 from streamactors.stages.sources.deferred import FromMaterializerSource
 from streamactors.stages.sources.iterables import FromIterable, Range
@@ -234,13 +234,13 @@ def _cut(g: Graph, after: bool, breadth: int | None) -> Graph:
 
 
 def _retried(g: Graph) -> Graph:
-    settings = RestartSettings(0.01, 0.01)
+    settings = RestartSettings("0.01ms", "0.01ms")
     return replace(g, module=chain(g.module, Retrying(settings, StageModule(Map(tuple)), lambda x, y: None)))
 
 
 def _restarted(g: Graph, again: int) -> Graph:
     """The graph, begun again when it has completed; completion overtakes nothing. Its flow restarts, too, if it fails."""
-    once = RestartSettings(0.01, 0.01, max_restarts=again, max_restarts_within="1h")
+    once = RestartSettings("0.01ms", "0.01ms", max_restarts=again, max_restarts_within="1h")
     source = RestartingSource(once, lambda: g.module, only_on_failures=False)
     flow = RestartingFlow(once, lambda: StageModule(Map(tuple)), only_on_failures=True)
     return replace(g, module=chain(source, flow), elements=g.elements * (1 + again))

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from streamactors import Sink, Source
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.stage import SINK, GraphStage

@@ -6,7 +6,7 @@ from typing import Any
 
 from streamactors.engine.marks.cut_state import CutPhase, CutState, Release, Settle, Stop
 from streamactors.engine.marks.marks import PositionMark
-from streamactors.engine.marks.part_state import PartStand, PartState
+from streamactors.engine.marks.part_state import PartPhase, PartState
 
 SOURCE = frozenset(("s",))
 Row = tuple[int, int]  # partition, offset
@@ -20,8 +20,8 @@ class Bare:
     """A part that only has a side of the cut."""
 
     def __init__(self, *, follows: bool = False) -> None:
-        self.standing = PartState(SOURCE)
-        self.standing.follows = follows
+        self.part_state = PartState(SOURCE)
+        self.part_state.follows = follows
 
 
 def cut_of(*parts: Any) -> CutState:
@@ -164,7 +164,7 @@ def test_a_stream_that_ends_while_its_part_stands_is_reported_by_the_next_stop()
     part.stop()
     assert part.has_given_all
     assert part.committed()
-    assert part.stand is PartStand.OVER
+    assert part.phase is PartPhase.OVER
     assert not part.committed(), "there is nothing more to commit"
 
 

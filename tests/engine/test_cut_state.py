@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamactors.engine.marks.cut_state import MOVES, CutPhase, CutState, KnownStand, Release, Settle, Stop
+from streamactors.engine.marks.cut_state import MOVES, CutPhase, CutState, Release, ReportedPhase, Settle, Stop
 from streamactors.engine.marks.marks import PositionMark
-from streamactors.engine.marks.part_state import PartStand, PartState
+from streamactors.engine.marks.part_state import PartPhase, PartState
 
 SOURCE = frozenset(("s",))
 Row = tuple[int, int]  # partition, offset
@@ -39,7 +39,7 @@ class SimPart:
 
     def __init__(self, name: str, run: Run, items: deque[Any], *, holds: bool) -> None:
         self.name, self._run, self._items, self._holds = name, run, items, holds
-        self.standing = PartState(SOURCE)
+        self.part_state = PartState(SOURCE)
         self.inbox: deque[Any] = deque()
         self.outbox: deque[tuple[PositionMark, bool]] = deque()
         self.behind: deque[Any] | None = None  # what a part behind this one will see
@@ -61,19 +61,19 @@ class SimPart:
 
     @property
     def can_take(self) -> bool:
-        held = self._holds and self.standing.stand is PartStand.STOPPED
+        held = self._holds and self.part_state.phase is PartPhase.STOPPED
         return not held and bool(self._items or (self.input_over and not self.told_end))
 
     def take(self) -> None:
         """Take the next item of the stream."""
         if not self._items:
             self.told_end = True
-            self.standing.end()
+            self.part_state.end()
         elif isinstance(item := self._items.popleft(), dict):
-            self.standing.mark(item)
+            self.part_state.mark(item)
         else:
             self.taken.append(item)
-            self.standing.took()
+            self.part_state.took()
             if self.behind is not None:
                 self.behind.append(item)
         self._try_to_stop()
@@ -82,18 +82,18 @@ class SimPart:
         """Take the next message of the run."""
         kind, target = self.inbox.popleft()
         if kind == "cut":
-            self.standing.ask(target)
+            self.part_state.ask(target)
         elif kind == "committed":
-            assert self.standing.committed(), f"{self.name} was released where it did not stand"
+            assert self.part_state.committed(), f"{self.name} was released where it did not stand"
         self._try_to_stop()
 
     def _try_to_stop(self) -> None:
-        if self.standing.may_stop:
-            at = self.standing.stop()
+        if self.part_state.may_stop:
+            at = self.part_state.stop()
             self.written = self.taken.copy()
             if self.behind is not None:
                 self.behind.append(at)
-            self.outbox.append((at, self.standing.ended))
+            self.outbox.append((at, self.part_state.ended))
 
 
 class Run:
@@ -108,7 +108,7 @@ class Run:
             kept, behind = SimPart("keeper", self, deque(items), holds=False), deque[Any]()
             kept.behind = behind
             follower = SimPart("follower", self, behind, holds=True)
-            follower.standing.follows = True
+            follower.part_state.follows = True
             self.parts += [kept, follower]
         for part in self.parts:
             self.cut.add(part)
@@ -164,8 +164,8 @@ class Run:
             if part.outbox:
                 found.append(lambda part=part: self.hear(part))
             if part.name == "keeper":
-                self.parts[-1].input_over = part.standing.stand is PartStand.OVER or (
-                    part.standing.has_given_all and not part.outbox
+                self.parts[-1].input_over = part.part_state.phase is PartPhase.OVER or (
+                    part.part_state.has_given_all and not part.outbox
                 )
         if self.settling is not None:
             found.append(self.others_done)
@@ -181,7 +181,7 @@ class Run:
             rng.choice(choices)()
         assert self.cut.phase is CutPhase.OVER, f"stuck in {self.cut.phase}"
         for part in self.parts:
-            assert part.standing.stand is PartStand.OVER
+            assert part.part_state.phase is PartPhase.OVER
             assert part.written == part.taken
 
 
@@ -225,8 +225,8 @@ class Cuts(RuleBasedStateMachine):
     @rule(data=st.data(), finished=st.booleans())
     def a_part_leaves(self, data: Any, finished: bool) -> None:
         part = data.draw(st.sampled_from(self.run.parts))
-        over, settled = self.run.cut.is_over, part.standing.stand is PartStand.OVER
-        if finished and not part.standing.has_given_all:
+        over, settled = self.run.cut.is_over, part.part_state.phase is PartPhase.OVER
+        if finished and not part.part_state.has_given_all:
             return  # only the last entries may be committed without waiting
         must_abort = self.run.cut.left(part, finished=finished)
         if over or settled or finished:
@@ -270,8 +270,8 @@ class Cuts(RuleBasedStateMachine):
     @invariant()
     def nobody_writes_on_while_a_target_is_being_committed(self) -> None:
         if hasattr(self, "run") and self.run.cut.phase in (CutPhase.SETTLING, CutPhase.COMMITTING):
-            stands = [known.stand for known in self.run.cut._parts.values()]
-            assert all(stand in (KnownStand.STOPPED, KnownStand.ENDED, KnownStand.SETTLED) for stand in stands)
+            phases = [known.phase for known in self.run.cut._parts.values()]
+            assert all(phase in (ReportedPhase.STOPPED, ReportedPhase.ENDED, ReportedPhase.SETTLED) for phase in phases)
 
     def teardown(self) -> None:
         if hasattr(self, "run") and not self.failed:

@@ -288,7 +288,7 @@ def test_grabbing_twice_or_after_pulling_is_an_error(timeless):
             assert "already empty input port" in str(bench.end)
 
 
-def test_pushing_twice_within_a_slice_is_an_error_behind_what_was_pushed(timeless):
+def test_a_second_push_within_a_slice_fails_the_stage_after_the_first_one_went_out(timeless):
     class PushesTwice(GraphStageLogic):
         def on_push(self, inlet):
             element = self.grab(inlet)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamactors import Sink, Source
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.stage import SINK, SOURCE, GraphStage

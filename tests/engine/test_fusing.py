@@ -1,4 +1,4 @@
-"""The generated loops: what stands behind what, the zeros of scans, supervision inside, and the check of fused sources."""
+"""The generated loops: the order of the steps, the zeros of scans, supervision inside, and the check of fused sources."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import Attributed, StageModule
-from streamactors.engine.blueprint.plan import plan_of
 from streamactors.engine.fusing.loop import CAN_REFILL, FusedLoop, Op, Refilled, generate
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.marks.marks import EXACT, Needs
+from streamactors.engine.materializing.materializer import materialize
+from streamactors.engine.planning.plan import plan_of
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import restarting
 from streamactors.errors import BuildError
 from streamactors.stages.fold.fold import Scan
@@ -182,8 +183,7 @@ class Forgetful(Ignore):
     """A sink that replays ranges, and so needs stages without memory."""
 
     handling = EXACT
-    needs = Needs("a sink that replays", exact=True, no_memory=True)
-    reads_marks = True
+    traits = StageTraits(needs=Needs("a sink that replays", exact=True, no_memory=True), reads_marks=True)
 
 
 def test_a_scan_fused_into_its_source_is_still_seen_by_a_reader_that_needs_stages_without_memory():

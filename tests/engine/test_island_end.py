@@ -26,7 +26,7 @@ def test_streams_that_end_or_are_shut_down_leave_no_dead_letters(rounds):
         system.dead_letters.subscribe(lambda envelope: letters.append(envelope.deadMessage))
         ended = Source.range(1000).async_boundary().take(5).async_boundary().run_with(Sink.ignore(), system)
         running = Source.repeat(1).async_boundary().async_boundary().run_with(Sink.ignore(), system)
-        ticking = Source.tick(0, 1, "t").async_boundary().run_with(Sink.ignore(), system)
+        ticking = Source.tick(0, "1ms", "t").async_boundary().run_with(Sink.ignore(), system)
         handle, sink = Source.tick("1h", "1h", 1).to_mat(TestSink.probe(), Keep.both).run(system)
         ended.result(5)
         sink.ensure_subscription()

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from streamactors import ActorSystem, Flow, Source
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks.mark_needs import check_needs
 from streamactors.engine.marks.marks import OPAQUE, Needs
+from streamactors.engine.planning.mark_needs import check_needs
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import FLOW, SINK, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 
 PASSES, EXACT, FORGETS = Needs("the reader"), Needs("the reader", exact=True), Needs("the reader", no_memory=True)
@@ -39,10 +40,9 @@ class Reader(GraphStage):
     """A sink that reads marks."""
 
     shape = SINK
-    reads_marks = True
 
     def __init__(self, needs: Needs) -> None:
-        self.needs = needs
+        self.traits = StageTraits(reads_marks=True, needs=needs)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = Ignoring()
@@ -86,19 +86,15 @@ class Outlets(GraphStage):
     shape = FLOW
 
     def __init__(self, *, reached: bool) -> None:
-        self.reached = reached
+        self.traits = StageTraits(mark_ways=None if reached else frozenset())
         self.handling = OPAQUE
-
-    def marks_reach(self, inlet: int, outlet: int) -> bool:
-        return self.reached
 
 
 @pytest.mark.parametrize("opaque_first", [False, True])
 def test_a_stage_that_no_mark_passes_by_hides_no_other_one_from_a_source_that_reads_marks(opaque_first: bool) -> None:
     class Reading(GraphStage):
         shape = SOURCE
-        emits_marks = True
-        needs = PASSES
+        traits = StageTraits(emits_marks=True, needs=PASSES)
 
     stages = [Reading(), Outlets(reached=opaque_first), Outlets(reached=not opaque_first)]
     nodes: list[Any] = [SimpleNamespace(stage=stage, label=f"stage {at}") for at, stage in enumerate(stages)]

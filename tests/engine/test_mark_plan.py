@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamactors.engine.marks.mark_plan import MarkPlan, plan_marks
+from streamactors.engine.planning.mark_plan import MarkPlan, plan_marks
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 
 Edge = tuple[tuple[int, int], tuple[int, int]]
@@ -20,27 +22,23 @@ def stage(
     inlets: int = 1,
     outlets: int = 1,
     ways: set[tuple[int, int]] | None = None,
-    passing: set[int] | None = None,
-    **more: Any,
+    passing: bool = True,
+    *,
+    forgets: str = "",
+    keeps_changelog: bool = False,
+    members: Sequence[Any] = (),
+    **traits: Any,
 ) -> Any:
-    """`ways`: pairs of inlet and outlet that marks connect; `passing`: the inlets whose marks pass. Without them all."""
+    """`ways`: pairs of inlet and outlet that marks connect, None: all; `passing`: marks pass the stage."""
     return SimpleNamespace(
         shape=SimpleNamespace(inlets=(None,) * inlets, outlets=(None,) * outlets),
-        marks_reach=lambda inlet, outlet: ways is None or (inlet, outlet) in ways,
-        inlet_handling=lambda inlet: SimpleNamespace(passes=passing is None or inlet in passing),
-        **{
-            "reads_marks": False,
-            "needs": None,
-            "emits_marks": inlets == 0,
-            "owns_positions": "",
-            "hands_out": False,
-            "opens_sources": False,
-            "forgets": "",
-            "no_marks": "",
-            "keeps_changelog": False,
-            "marks_own_results": False,
-            **more,
-        },
+        handling=SimpleNamespace(passes=passing),
+        traits=StageTraits(
+            **{"emits_marks": inlets == 0, "mark_ways": None if ways is None else frozenset(ways), **traits}
+        ),
+        forgets=forgets,
+        keeps_changelog=keeps_changelog,
+        members=members,
     )
 
 
@@ -69,8 +67,8 @@ def graphs(draw: st.DrawFn) -> tuple[list[Any], list[Edge]]:
         inlets, outlets = draw(st.integers(0, 2)), draw(st.integers(0, 2))
         pairs = st.tuples(st.integers(0, 1), st.integers(0, 1))
         own = bool(inlets) and draw(st.booleans())
-        passing = draw(st.sets(st.integers(0, 1)))
-        stages.append(stage(inlets, outlets, draw(st.sets(pairs)), passing, marks_own_results=own))
+        passing = draw(st.booleans())
+        stages.append(stage(inlets, outlets, draw(st.sets(pairs)), passing, marks_timer_results=own))
         outs += [(at, port) for port in range(outlets)]
         ins += [(at, port) for port in range(inlets)]
     size = min(len(outs), len(ins))
@@ -92,9 +90,9 @@ def onward(edge: Edge, stages: list[Any], edges: list[Edge]) -> list[Edge]:
     """The edges on which marks of an edge leave the stage that it leads to."""
     target, inlet = edge[1]
     here = stages[target]
-    if target in loops(stages, edges) or not here.inlet_handling(inlet).passes:
+    if target in loops(stages, edges) or not here.handling.passes:
         return []
-    return [each for each in edges if each[0][0] == target and here.marks_reach(inlet, each[0][1])]
+    return [each for each in edges if each[0][0] == target and here.traits.marks_reach(inlet, each[0][1])]
 
 
 def reached(first: list[Edge], stages: list[Any], edges: list[Edge]) -> set[Edge]:
@@ -113,7 +111,7 @@ def reached(first: list[Edge], stages: list[Any], edges: list[Edge]) -> set[Edge
 @given(graphs())
 def test_marks_are_on_each_edge_that_a_path_of_passing_stages_reaches(graph: Any) -> None:
     stages, edges = graph
-    sources = [at for at, each in enumerate(stages) if each.emits_marks]
+    sources = [at for at, each in enumerate(stages) if each.traits.emits_marks]
     made = plan(stages, edges, partial=True)
     if not sources:
         assert made == MarkPlan()
@@ -121,7 +119,7 @@ def test_marks_are_on_each_edge_that_a_path_of_passing_stages_reaches(graph: Any
     ways = {source: reached([edge for edge in edges if edge[0][0] == source], stages, edges) for source in sources}
     passed = set().union(*ways.values())
     for at, each in enumerate(stages):  # a stage marks its own results where it passes the marks of sources
-        if each.marks_own_results:
+        if each.traits.marks_timer_results:
             arrived = [edge for edge in passed if edge[1][0] == at]
             ways[at] = reached([each for edge in arrived for each in onward(edge, stages, edges)], stages, edges)
     assert made.carries == {edge: {source for source in ways if edge in ways[source]} for edge in edges}
@@ -172,14 +170,14 @@ def test_two_owners_of_the_positions_of_one_source_are_refused() -> None:
 
 
 def test_the_error_of_two_owners_names_the_source_and_no_stage_that_marks_its_own_results() -> None:
-    stages = [stage(1, 2, marks_own_results=True), stage(0), reader(owns_positions="a"), reader(owns_positions="b")]
+    stages = [stage(1, 2, marks_timer_results=True), stage(0), reader(owns_positions="a"), reader(owns_positions="b")]
     with pytest.raises(BuildError, match="the positions of 'stage 1' would have 2 owners"):
         plan(stages, [((1, 0), (0, 0)), ((0, 0), (2, 0)), ((0, 1), (3, 0))])
 
 
 def test_a_stream_of_sources_is_not_split_before_they_are_opened() -> None:
     def split(*between: Any, ways: set[tuple[int, int]] | None = None) -> MarkPlan:
-        stages = [stage(0, hands_out=True), *between, stage(1, 2, ways), reader(), reader()]
+        stages = [stage(0, inner_sources="emits"), *between, stage(1, 2, ways), reader(), reader()]
         edges: list[Edge] = [((at, 0), (at + 1, 0)) for at in range(len(between) + 1)]
         junction = len(between) + 1
         return plan(stages, [*edges, ((junction, 0), (junction + 1, 0)), ((junction, 1), (junction + 2, 0))])
@@ -190,7 +188,7 @@ def test_a_stream_of_sources_is_not_split_before_they_are_opened() -> None:
         split()
     with pytest.raises(BuildError, match="'stage 2' splits"):
         split(stage())
-    split(stage(opens_sources=True))
+    split(stage(inner_sources="runs"))
     split(ways={(0, 1)})  # the other outlet gets something else
 
 
@@ -199,4 +197,4 @@ def test_a_forgotten_state_behind_a_changelog_is_told(caplog: pytest.LogCaptureF
         caplog.clear()
         with caplog.at_level(logging.WARNING, "streamactors.engine"):
             chain(stage(0, keeps_changelog=keeps), stage(forgets="its fold; use windows" if forgets else ""), reader())
-        assert ("'stage 1' behind 'stage 0' forgets its fold; use windows" in caplog.text) == (keeps and forgets)
+        assert ("'stage 1' downstream of 'stage 0' forgets its fold; use windows" in caplog.text) == (keeps and forgets)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.blueprint.modules import AsyncBoundary, StageModule, Wired
-from streamactors.engine.island.materializer import materialize
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.stages.junctions.fan_out import Broadcast
 from tests.engine.graphs import Collect, Graph, chain, graphs
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from streamactors import ActorSystem, Source
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EndOfInput, Mark, Needs
 from streamactors.engine.marks.ownership import SourceHandle, own
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 
 
 class Owner(SinkLogic):
@@ -49,9 +50,7 @@ class Owner(SinkLogic):
 
 class OwnerStage(GraphStage):
     shape = SINK
-    reads_marks = True
-    needs = Needs("the owner", replays=True)
-    owns_positions = "the test"
+    traits = StageTraits(reads_marks=True, needs=Needs("the owner", replays=True), owns_positions="the test")
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = Owner()

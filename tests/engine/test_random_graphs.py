@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.blueprint.modules import AsyncBoundary, Attributed, Attributes, StageModule, Wired
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.island.run import runs_of
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.stages.junctions.sides_first import AlsoTo
 from streamactors.stages.sinks.foreach import Foreach
 from tests.actors.eventually import eventually

@@ -13,6 +13,7 @@ from streamactors.engine.island.run import runs_of, when_idle
 from streamactors.engine.logic import SourceLogic
 from streamactors.engine.marks.marks import EXACT
 from streamactors.engine.stage import FLOW, NOT_USED, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.stages.bases.passing import PassingLogic
 
 BACKOFF = RestartSettings("1s", "4s", random_factor=0, max_restarts=2, max_restarts_within="1m")
@@ -23,8 +24,7 @@ class Positions(GraphStage):
 
     shape = SOURCE
     name = "positions"
-    emits_marks = True
-    endless = True
+    traits = StageTraits(emits_marks=True, endless=True)
 
     def create(self, attributes: Any) -> Any:
         return SourceLogic(), NOT_USED
@@ -37,7 +37,7 @@ class Committing(GraphStage):
     handling = EXACT
 
     def __init__(self, *restarts: Any) -> None:
-        self.restarts = restarts
+        self.traits = StageTraits(restarts=restarts)
         self.runs: list[_CommittingLogic] = []
 
     def create(self, attributes: Any) -> Any:
@@ -98,11 +98,11 @@ def test_the_stream_begins_again_after_its_back_off_with_the_same_future_and_is_
 ):
     with caplog.at_level(logging.WARNING, "streamactors.engine"):
         running.stage.abort(ValueError("lost"))
-        clock.advance(999)
+        clock.advance("999ms")
         assert len(running.stage.runs) == 1
         assert not running.done.done()
         assert len(runs_of(system)) == 1  # the process that waits for its streams waits
-        clock.advance(1)
+        clock.advance("1ms")
     assert len(running.stage.runs) == 2
     assert len(runs_of(system)) == 1
     assert running.idle == []
@@ -162,7 +162,7 @@ def test_a_stage_that_refuses_restarts_has_none(system, clock, backoffs):
 @pytest.mark.expects_log("lost")
 def test_a_stop_during_the_back_off_completes_the_stream(system, clock, running):
     running.stage.abort(ValueError("lost"))
-    clock.advance(1)
+    clock.advance("1ms")
     running.switch.shutdown()
     assert running.done.result(10) is None
     clock.advance("1h")
@@ -173,7 +173,7 @@ def test_a_stop_during_the_back_off_completes_the_stream(system, clock, running)
 @pytest.mark.expects_log("lost")
 def test_an_abort_by_the_user_during_the_back_off_fails_the_stream_with_that_error(clock, running):
     running.stage.abort(ValueError("lost"))
-    clock.advance(1)
+    clock.advance("1ms")
     running.switch.abort(ValueError("enough"))
     assert str(running.done.exception(10)) == "enough"
 
@@ -181,7 +181,7 @@ def test_an_abort_by_the_user_during_the_back_off_fails_the_stream_with_that_err
 @pytest.mark.expects_log("lost")
 def test_a_cancelled_future_stops_the_stream_during_the_back_off(system, clock, running):
     running.stage.abort(ValueError("lost"))
-    clock.advance(1)
+    clock.advance("1ms")
     assert running.done.cancel()
     assert running.done.cancelled()
     assert not runs_of(system)
@@ -199,7 +199,7 @@ def test_the_shutdown_of_the_system_ends_a_stream_that_waits(clock):
     with ActorSystem("short", clock=clock) as system:
         running = Running(system)
         running.stage.abort(ValueError("lost"))
-        clock.advance(1)
+        clock.advance("1ms")
     assert isinstance(running.done.exception(10), AbruptTermination)
 
 

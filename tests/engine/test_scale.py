@@ -54,7 +54,7 @@ def test_fifty_blocked_streams_stall_neither_another_one_nor_a_timer(system):
         for _ in range(50):
             assert entered.acquire(timeout=20), "every stream gets a thread of its own while it blocks"
         assert Source.range(0, 200_000).map(lambda x: x + 1).run_with(Sink.count(), system).result(20) == 200_000
-        assert Source.tick(1, 1, "tick").take(3).run_with(Sink.to_list(), system).result(20) == ["tick"] * 3
+        assert Source.tick("1ms", "1ms", "tick").take(3).run_with(Sink.to_list(), system).result(20) == ["tick"] * 3
     finally:
         release.set()
     assert [future.result(20) for future in blocked] == list(range(50))

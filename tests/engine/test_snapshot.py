@@ -8,7 +8,7 @@ import pytest
 
 from streamactors import Broadcast, Flow, GraphDSL, Keep, Merge, RunnableGraph, Sink, Source
 from streamactors.engine import snapshot
-from streamactors.engine.island.boundary import BoundaryOutLogic
+from streamactors.engine.boundary import BoundaryOutLogic
 from streamactors.engine.island.run import runs_of
 from streamactors.engine.snapshot import Wait, snapshots
 from streamactors.engine.stalls import diagnosis
@@ -137,7 +137,7 @@ def test_looking_does_not_need_the_stage_to_answer(actor_system):
 
 def test_a_stage_that_has_ended_is_shown_while_what_it_sent_waits(actor_system):
     source, other = TestSource.probe(), TestSource.probe()
-    (first, second), sink = source.zip_mat(other, Keep.both).to_mat(TestSink.probe(), Keep.both).run(actor_system)
+    (first, second), sink = source.zip(other, mat=Keep.both).to_mat(TestSink.probe(), Keep.both).run(actor_system)
     sink.request(5)
     first.send_next(1).send_complete()
     sink.expect_no_message("20ms")

@@ -130,19 +130,19 @@ def test_timers_of_a_stage_come_at_their_times_until_they_are_cancelled(timeless
     with Bench(timeless, Clocked()) as bench:
         bench.request(9)
         for _ in range(21):
-            bench.advance(1)
+            bench.advance("1ms")
         ticks = [("tick", 10, True), ("tick", 15, True), ("tick", 20, True)]
         assert bench.received == ticks
         bench.send("enough")
-        bench.advance(100)
+        bench.advance("100ms")
         assert bench.received == [*ticks, ("enough", False)]
 
 
 def test_what_is_emitted_without_demand_is_told_in_a_snapshot(timeless: ActorSystem) -> None:
     with Bench(timeless, Clocked()) as bench:
         assert bench.logic.snapshot_state() == ""
-        bench.advance(10)
-        bench.advance(5)
+        bench.advance("10ms")
+        bench.advance("5ms")
         assert bench.logic.snapshot_state() == "emitting 2"
 
 
@@ -218,12 +218,12 @@ def test_a_stage_that_is_kept_alive_ends_when_it_is_let_go_behind_its_last_port(
     with Bench(timeless, Lives(ended)) as bench:
         bench.request(9)
         bench.send(1)
-        bench.advance(10)
+        bench.advance("10ms")
         assert (bench.received, bench.end, ended) == ([1], None, []), "its ports are open"
         bench.send(2)
         bench.complete()
         assert (bench.received, bench.end, ended) == ([1, 2], "completed", []), "it is kept alive"
-        bench.advance(9)
+        bench.advance("9ms")
         assert ended == []
-        bench.advance(1)
+        bench.advance("1ms")
         assert ended == ["ended"]

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_both, keep_left
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT, Idle
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.engine.stage import NOT_USED, SINK, SOURCE, GraphStage
 from streamactors.errors import ProtocolError
 
@@ -299,14 +299,14 @@ class Bench:
 
     # ── laws ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def drain(self, patience: int = 200, step: Any = 0) -> None:
-        """Request more, and let `step` of time pass, until the stream has ended."""
+    def drain(self, patience: int = 200, step_ms: float = 0) -> None:
+        """Request more, and let `step_ms` pass, until the stream has ended."""
         for _ in range(patience):
             if self.end is not None or self.ended_by == "cancel":
                 return
             self.request(1_000)
-            if step:
-                self.advance(step)
+            if step_ms:
+                self.advance(step_ms / 1_000)
         raise AssertionError(f"the stream hangs: {self.logic.snapshot_state()}; seen {self.seen}")
 
     def check_laws(self) -> None:

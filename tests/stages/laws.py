@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.stage import GraphStage
 from streamactors.engine.supervision import resuming
 from streamactors.errors import NoSuchElement
@@ -34,7 +34,7 @@ class Case:
 
     `make(hook)`: the stage, whose user function calls `hook(element)` first. `model(elements)`: all results of a stream that
     completes. `origins(result)`: the elements it directly stems from. `demand(n)`: how many elements may be asked of upstream when n
-    results were requested; None: as many as it likes (it buffers). `step`: the time that passes at each step of draining."""
+    results were requested; None: as many as it likes (it buffers). `step_ms`: the time that passes at each step of draining."""
 
     make: Callable[[Hook], GraphStage]
     model: Callable[[list[int]], list[Any]] = list
@@ -44,7 +44,7 @@ class Case:
     called: range = range(1_000)
     """The elements for which the user function is called."""
     supervised: bool = True
-    step: Any = 0
+    step_ms: float = 0
     early: bool = False
     """It may complete before upstream does."""
     verify: Callable[[list[Any], list[int], bool], None] | None = None
@@ -92,7 +92,7 @@ def perform(bench: Bench, steps: list[Action]) -> None:
         elif what == "signal":
             bench.signal()
         else:
-            bench.advance(n)
+            bench.advance(n / 1_000)
 
 
 def check_run(case: Case, system: ActorSystem, run: Any) -> None:
@@ -109,7 +109,7 @@ def check_run(case: Case, system: ActorSystem, run: Any) -> None:
             bench.cancel()
         for n in requests:
             bench.request(n)
-        bench.drain(step=case.step)
+        bench.drain(step_ms=case.step_ms)
         bench.check_laws()
         received = bench.received
         if ending == "complete" and case.fails_empty and not bench.sent:
@@ -192,8 +192,8 @@ def check_user_error(case: Case, system: ActorSystem, sizes: list[int], at: int,
             before.send(*range(first, min(first + size, at)))
             first += size
         for one in (bench, before):
-            if case.step:
-                one.advance(case.step)
+            if case.step_ms:
+                one.advance(case.step_ms / 1_000)
         if at >= total or at not in case.called or before.end is not None:
             return
         assert bench.end is raised, f"{bench.end!r} instead of {raised!r}"
@@ -219,7 +219,7 @@ def check_resume(case: Case, system: ActorSystem, sizes: list[int], at: int) -> 
             bench.send(*range(first, first + size))
             first += size
         bench.complete()
-        bench.drain(step=case.step)
+        bench.drain(step_ms=case.step_ms)
         bench.check_laws()
         if at not in case.called or (case.fails_empty and set(bench.sent) <= {at}):
             return

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from streamactors import Flow, Keep
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
-from streamactors.engine.island.materializer import materialize
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BufferOverflow, RateExceeded
 from streamactors.stages.asynchronous.map_async import MapAsync
@@ -269,9 +269,9 @@ def test_throttle_of_one_per_200_ms_lets_one_through_per_200_ms(timeless):
         arrived = []
         for _ in range(7):
             arrived.append(len(bench.received))
-            bench.advance(100)
+            bench.advance("100ms")
         assert arrived == [1, 1, 2, 2, 3, 3, 4]
-        bench.advance(199)
+        bench.advance("199ms")
         bench.send(5)
         assert len(bench.received) == 5, "200 ms after the one before, at once"
         bench.complete()
@@ -282,9 +282,9 @@ def test_throttle_in_enforcing_mode_fails_with_rate_exceeded(timeless):
     with Bench(timeless, Throttle(1, "200ms", mode="enforcing")) as bench:
         bench.request(10)
         bench.send(1)
-        bench.advance(200)
+        bench.advance("200ms")
         bench.send(2)
-        bench.advance(100)
+        bench.advance("100ms")
         bench.send(3)
         assert bench.received == [1, 2]
         assert isinstance(bench.end, RateExceeded)

@@ -60,6 +60,14 @@ def test_ask_with_status_emits_values_and_fails_with_errors(system):
     assert run(Source.from_iterable([2, 3, 4]).ask_with_status(judge).on_error_continue(), system) == [1, 2]
 
 
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_how_the_input_is_cut_changes_neither_answers_nor_watched_elements(system, size):
+    judge, numbers = system.create_actor(Judge), range(0, 20, 2)
+    source = Source.from_iterable(numbers).max_chunk(size).async_boundary(size)
+    assert run(source.ask_with_status(judge), system) == [n // 2 for n in numbers]
+    assert run(source.watch(judge), system) == list(numbers)
+
+
 def test_ask_with_context_sends_the_element_alone(system):
     judge = system.create_actor(Judge)
     source = Source.from_iterable([2, 4]).with_context(lambda x: f"at {x}")

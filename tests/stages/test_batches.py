@@ -189,8 +189,8 @@ def test_arguments_that_cannot_work_are_refused():
             lambda: Sink.batches(print, retry=3),
             r"retry must be RestartSettings\(min_backoff, max_backoff, …\) or None, got 3",
         ),
-        (lambda: Sink.to_sql(print, ""), "statement must be an SQL text"),
-        (lambda: Sink.to_sql_table(print, "t", "a"), "columns must be a list of names, got the text 'a'"),
+        (lambda: Sink.to_sql(print, ""), "statement must be a string of SQL"),
+        (lambda: Sink.to_sql_table(print, "t", "a"), "columns must be a list of names, got the string 'a'"),
         (lambda: Sink.to_sql_table(print, "t", ["a"], "b"), r"key \['b'\] must be among the columns \['a'\]"),
     ):
         with pytest.raises(BuildError, match=message):

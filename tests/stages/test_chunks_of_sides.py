@@ -64,7 +64,7 @@ MAINS: dict[str, Flow[Any, Any, Any]] = {
 }
 FORKS: dict[str, Callable[[Any, Any], Any]] = {
     "also_to": lambda stream, side: stream.also_to(side),
-    "also_to_all": lambda stream, side: stream.also_to_all(Sink.ignore(), side),
+    "also_to several": lambda stream, side: stream.also_to(Sink.ignore(), side),
     "divert_to": lambda stream, side: stream.divert_to(side, when=lambda x: x % 3 != 2),
 }
 

@@ -122,7 +122,7 @@ def zip_feedback(seed, system):
 def test_a_zip_feedback_without_a_seed_emits_nothing(system):
     sink = zip_feedback(False, system)
     sink.request(10)
-    sink.expect_no_message(100)
+    sink.expect_no_message("100ms")
     sink.cancel()
 
 

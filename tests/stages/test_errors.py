@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors.engine.blueprint.modules import StageModule
-from streamactors.engine.island.materializer import materialize
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.errors import BuildError
 from streamactors.stages.errors.recovering import MapError, OnErrorComplete, Recover, RecoverWith, RecoverWithRetries
 from streamactors.stages.sinks.values import ToList

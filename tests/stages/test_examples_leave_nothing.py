@@ -12,17 +12,18 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from docs.pictures import PICTURES, Seen, evaluated, in_system_of, inputs, program
+from docs.catalogue import Example, examples
+from docs.pictures import Seen, evaluated, in_system_of, inputs, program
 from streamactors import KillSwitches, Sink, Source
 from streamactors.engine.island.run import runs_of
 from streamactors.testing import Marbles
 from tests.own_process import own_process
 
-EXAMPLES = {f"{page}.{name}": example for page, examples in PICTURES.items() for name, example in examples.items()}
+PAGES = examples()
+EXAMPLES = {f"{page}.{name}": example for page, of_page in PAGES.items() for name, example in of_page.items()}
 ELSEWHERE = {
     "sources-files.from_stdin": "the example starts another Python for its standard input",
     "sinks-files.to_stdout": "the example starts another Python for its standard output",
@@ -51,17 +52,17 @@ def silence():
     logging.disable(logging.NOTSET)
 
 
-def repeated(code: str, texts: list[str], n: int, marbles: Marbles, path: Path) -> None:
+def repeated(example: Example, n: int, marbles: Marbles, path: Path) -> None:
     """Run an example n times, all at a time, until every run has ended."""
     system, switch, every = marbles.system, KillSwitches.shared(), []
     for number in range(n):
         every.append(seen := Seen(marbles))
-        names = inputs(texts, marbles) | {"seen": seen, "path": path.with_name(f"{number}")}
-        value = evaluated(code, names, marbles)
+        names = inputs(example.inputs, marbles) | {"seen": seen, "path": path.with_name(f"{number}")}
+        value = evaluated(example.code, names, marbles)
         if isinstance(value, Source):
             value.via(switch.flow()).run_with(Sink.ignore(), system)
     for _ in range(MOST_FRAMES):
-        marbles.clock.advance(marbles.frame_ms)
+        marbles.clock.advance(marbles.frame_ms / 1_000)
         if not runs_of(system):
             break
     switch.shutdown()
@@ -113,20 +114,19 @@ def counted() -> tuple[int, ...]:
     return len(gc.get_objects()), sys.getallocatedblocks(), allocated_bytes(), threads, descriptors
 
 
-def left_behind(example: Any, times: int, folder: Path) -> dict[str, int]:
+def left_behind(example: Example, times: int, folder: Path) -> dict[str, int]:
     """Return what `times` runs of an example have left, beside those that came before to warm up.
 
     A table of the process that grew meanwhile is no leak: if much is left, as many runs again say whether each leaves something."""
 
     def whole(n: int) -> None:
-        if isinstance(example, str):
+        if example.is_program:
             for _ in range(n):
-                program(example)
+                program(example.code)
             return
-        code, *texts = example
         with in_system_of(marbles):
             for begun in range(0, n, AT_A_TIME):
-                repeated(code, texts, min(AT_A_TIME, n - begun), marbles, folder / "0")
+                repeated(example, min(AT_A_TIME, n - begun), marbles, folder / "0")
 
     with Marbles() as marbles:
         whole(min(times, 2 * AT_A_TIME))
@@ -144,9 +144,9 @@ def left_behind(example: Any, times: int, folder: Path) -> dict[str, int]:
     return left
 
 
-def times_of(example: Any, most: int) -> int:
+def times_of(example: Example, most: int) -> int:
     """Runs with processes, sockets or files are 200 at the most."""
-    outside = isinstance(example, str) or "path" in example[0] or "memory://" in example[0]
+    outside = example.is_program or "path" in example.code or "memory://" in example.code
     return min(200, most) if outside else most
 
 
@@ -164,6 +164,7 @@ def test_every_operator_is_here_or_has_a_reason():
     assert len(EXAMPLES) - len(ELSEWHERE) > 280
 
 
+@pytest.mark.slow
 @needs_glibc
 @pytest.mark.parametrize("name", ["operators-substreams.group_by", "hubs.MergeHub.source"])
 def test_hundreds_of_runs_of_an_example_leave_nothing(name, tmp_path):
@@ -174,10 +175,10 @@ def test_hundreds_of_runs_of_an_example_leave_nothing(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @needs_glibc
-@pytest.mark.parametrize("page", PICTURES)
+@pytest.mark.parametrize("page", PAGES)
 def test_ten_thousand_materializations_of_each_operator_leave_nothing(page, tmp_path):
     most = int(os.environ.get("MATERIALIZATIONS", "10000"))
-    for name in PICTURES[page]:
+    for name in PAGES[page]:
         if f"{page}.{name}" not in ELSEWHERE:
             try:
                 check(f"{page}.{name}", most, tmp_path)

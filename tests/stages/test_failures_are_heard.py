@@ -214,8 +214,3 @@ class DataFrame:
 def test_a_mistake_names_the_way_out(mistake, message):
     with pytest.raises((BuildError, AttributeError), match=message):
         mistake()
-
-
-def test_a_notebook_shows_a_graph_as_a_picture():
-    graph = Source.range(3).map(str).to(Sink.ignore())
-    assert graph._repr_markdown_() == f"```mermaid\n{graph.to_mermaid()}\n```"

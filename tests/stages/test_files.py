@@ -110,7 +110,7 @@ def test_lines_are_what_from_lines_reads(tmp_path):
     path = tmp_path / "out"
     Source.range(0, 5_000).map(str).run_with(Sink.to_lines(path)).result(10)
     assert run(Source.from_lines(path)) == [str(n) for n in range(5_000)]
-    with pytest.raises(TypeError, match=r"to_lines expects texts, got int 7; make a text of it: \.map\(str\)"):
+    with pytest.raises(TypeError, match=r"to_lines expects strings, got int 7; convert it: \.map\(str\)"):
         Source.single(7).run_with(Sink.to_lines(path)).result(10)
     with pytest.raises(TypeError, match=r"to_file expects bytes, got str 'x'; encode it"):
         Source.single("x").run_with(Sink.to_file(path)).result(10)

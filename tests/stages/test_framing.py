@@ -160,7 +160,7 @@ def test_frames_by_delimiter_do_not_depend_on_where_elements_end(frames, sizes):
 
 def test_a_frame_without_its_delimiter_fails_the_stream_or_is_the_last():
     source = Source.from_iterable([b"one|tw", b"o"])
-    with pytest.raises(FramingError, match=r"3 bytes behind the last delimiter b'\|'"):
+    with pytest.raises(FramingError, match=r"3 bytes after the last delimiter b'\|'"):
         run(source.frames_by_delimiter(b"|", 10))
     assert run(source.frames_by_delimiter(b"|", 10, allow_truncation=True)) == [b"one", b"two"]
 

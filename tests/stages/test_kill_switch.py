@@ -140,7 +140,7 @@ def test_mistakes(actor_system):
     with pytest.raises(TypeError, match="abort expects an exception, got str 'stop'"):
         switch.abort("stop")
     sink.cancel()
-    with pytest.raises(BuildError, match="name must be a text"):
+    with pytest.raises(BuildError, match="name must be a string"):
         KillSwitches.shared("")
 
 

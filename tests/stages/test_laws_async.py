@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamactors.actors.messages import Actor
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.supervision import resuming
 from streamactors.stages.asynchronous.asking import Ask
 from streamactors.stages.asynchronous.map_async import MapAsync, MapAsyncUnordered
@@ -64,17 +64,17 @@ def all_in_any_order(received: list[Any], sent: list[int], completed: bool) -> N
 
 
 CASES = {
-    "map_async_coroutine": Case(lambda h: MapAsync(3, coroutine(h)), each, demand=lambda n: n + 3, step=5),
+    "map_async_coroutine": Case(lambda h: MapAsync(3, coroutine(h)), each, demand=lambda n: n + 3, step_ms=5),
     "map_async_plain": Case(lambda h: MapAsync(3, plain(h)), each, demand=lambda n: n + 3),
     "map_async_future": Case(lambda h: MapAsync(3, future(h)), each, demand=lambda n: n + 3),
     "unordered_coroutine": Case(
-        lambda h: MapAsyncUnordered(3, coroutine(h)), each, verify=all_in_any_order, demand=lambda n: n + 3, step=5
+        lambda h: MapAsyncUnordered(3, coroutine(h)), each, verify=all_in_any_order, demand=lambda n: n + 3, step_ms=5
     ),
     "unordered_plain": Case(
         lambda h: MapAsyncUnordered(3, plain(h)), each, verify=all_in_any_order, demand=lambda n: n + 3
     ),
     "partitioned_coroutine": Case(
-        lambda h: MapAsyncPartitioned(4, lambda x: x % 3, coroutine(h)), each, demand=lambda n: n + 4, step=5
+        lambda h: MapAsyncPartitioned(4, lambda x: x % 3, coroutine(h)), each, demand=lambda n: n + 4, step_ms=5
     ),
     "partitioned_plain": Case(
         lambda h: MapAsyncPartitioned(4, lambda x: x % 2, plain(h), per_partition=2), each, demand=lambda n: n + 4
@@ -131,7 +131,7 @@ def test_a_call_that_supervision_drops_leaves_no_result_in_any_order(timeless, n
         for element in range(n):  # one call at a time could be dropped and never free its place
             bench.send(element)
             bench.mark()
-        bench.advance(100)
+        bench.advance("100ms")
         assert sorted(bench.received) == [(x,) for x in range(n) if x not in at]
         assert bench.marks[-1] == n, "a dropped element is done: the mark behind it passes"
         bench.complete()

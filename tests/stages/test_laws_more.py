@@ -83,7 +83,7 @@ def first_of_each_fourth(xs: list[int]) -> list[int]:
     return [x for i, x in enumerate(xs) if x // 4 not in {y // 4 for y in xs[:i]}]
 
 
-NO_RETRY = RestartSettings(1, 1)
+NO_RETRY = RestartSettings("1ms", "1ms")
 
 CASES = {
     "weighted_within": Case(lambda h: GroupedWeightedWithin(5, "1h", tapped(h, cost)), by_weight(5), demand=None),
@@ -91,24 +91,24 @@ CASES = {
         lambda h: GroupedWeightedWithin(50, "1h", tapped(h, cost), 3), by_weight(50, 3), demand=None
     ),
     "weighted_within_time": Case(
-        lambda _: GroupedWeightedWithin(4, 15, cost), verify=light, calls=False, demand=None, step=15
+        lambda _: GroupedWeightedWithin(4, "15ms", cost), verify=light, calls=False, demand=None, step_ms=15
     ),
     "boundary": Case(lambda h: boundary(h), up_to_threes, demand=None),
     "boundary_timer": Case(
-        lambda h: boundary(h, (lambda part: len(part) > 1, 10)),
+        lambda h: boundary(h, (lambda part: len(part) > 1, "10ms")),
         verify=all_in_order(3),
         calls=False,
         demand=None,
-        step=10,
+        step_ms=10,
     ),
     "delay_with": Case(
-        lambda h: DelayWith(lambda: tapped(h, lambda x: x % 4 * 5), buffer=4),
+        lambda h: DelayWith(lambda: tapped(h, lambda x: f"{x % 4 * 5}ms"), buffer=4),
         calls=False,
         demand=lambda n: n + 4,
-        step=20,
+        step_ms=20,
     ),
-    "sample": Case(lambda _: Sample(10), verify=some_in_order, calls=False, demand=None, step=10),
-    "debounce": Case(lambda _: Debounce(10), verify=some_in_order, calls=False, demand=None, step=10),
+    "sample": Case(lambda _: Sample("10ms"), verify=some_in_order, calls=False, demand=None, step_ms=10),
+    "debounce": Case(lambda _: Debounce("10ms"), verify=some_in_order, calls=False, demand=None, step_ms=10),
     "distinct": Case(lambda h: Distinct(key=tapped(h, lambda x: x // 4)), first_of_each_fourth, demand=None),
     "monitor": Case(lambda _: Monitor(), calls=False),
     "meter": Case(lambda _: Meter("1s"), calls=False),
@@ -137,7 +137,7 @@ CASES = {
         verify=all_in_any_order,
         calls=False,
         demand=lambda n: n + 4,
-        step=5,
+        step_ms=5,
     ),
     "partitioned_unordered_plain": Case(
         lambda h: MapAsyncPartitionedUnordered(4, lambda x: x % 2, plain(h)),

@@ -71,19 +71,19 @@ CASES = {
     "drop_tail": lossy("drop_tail"),
     "drop_buffer": lossy("drop_buffer"),
     "drop_new": lossy("drop_new"),
-    "delay": Case(lambda _: Delay(10, buffer=4), calls=False, demand=lambda n: n + 4, step=10),
+    "delay": Case(lambda _: Delay("10ms", buffer=4), calls=False, demand=lambda n: n + 4, step_ms=10),
     "delay_drop_head": Case(
-        lambda _: Delay(10, buffer=3, strategy="drop_head"),
+        lambda _: Delay("10ms", buffer=3, strategy="drop_head"),
         calls=False,
         demand=None,
-        step=10,
+        step_ms=10,
         verify=some_in_order,
     ),
     "delay_drop_tail": Case(
-        lambda _: Delay(10, buffer=3, strategy="drop_tail"),
+        lambda _: Delay("10ms", buffer=3, strategy="drop_tail"),
         calls=False,
         demand=None,
-        step=10,
+        step_ms=10,
         verify=some_in_order,
     ),
     "conflate_with_seed": Case(
@@ -111,17 +111,17 @@ CASES = {
         demand=lambda n: n + 1,
         calls=False,
     ),
-    "throttle": Case(lambda _: Throttle(1, 10), calls=False, step=10),
-    "throttle_burst": Case(lambda _: Throttle(100, "1s", burst=3), calls=False, step=10),
+    "throttle": Case(lambda _: Throttle(1, "10ms"), calls=False, step_ms=10),
+    "throttle_burst": Case(lambda _: Throttle(100, "1s", burst=3), calls=False, step_ms=10),
     "throttle_cost": Case(
-        lambda hook: Throttle(1, 1, burst=2, cost=tapped(hook, lambda x: x % 4)), step=100, loses_on_failure=True
+        lambda hook: Throttle(1, "1ms", burst=2, cost=tapped(hook, lambda x: x % 4)), step_ms=100, loses_on_failure=True
     ),
-    "initial_delay": Case(lambda _: InitialDelay(20), calls=False, step=20),
+    "initial_delay": Case(lambda _: InitialDelay("20ms"), calls=False, step_ms=20),
     "take_within": Case(lambda _: TakeWithin("1h"), calls=False),
     "drop_within": Case(lambda _: DropWithin("1h"), lambda xs: [], calls=False, demand=None),
     "grouped_within": Case(lambda _: GroupedWithin(3, "1h"), windows(3, 3), calls=False, demand=None),
     "grouped_within_time": Case(
-        lambda _: GroupedWithin(4, 15), verify=all_in_order(4), calls=False, demand=None, step=15
+        lambda _: GroupedWithin(4, "15ms"), verify=all_in_order(4), calls=False, demand=None, step_ms=15
     ),
     "initial_timeout": Case(lambda _: InitialTimeout("1h"), calls=False),
     "completion_timeout": Case(lambda _: CompletionTimeout("1h"), calls=False),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors.engine.blueprint.attributes import NONE
+from streamactors.engine.attributes import NONE
 from streamactors.engine.fusing.flow import FusedFlow
 from streamactors.engine.marks.marks import EXACT_MEMORY
 from streamactors.stages.errors.recovering import MapError, Recover

@@ -13,7 +13,7 @@ from tests.actors.eventually import eventually
 pytestmark = pytest.mark.expects_log("restart_")
 
 LAW = settings(max_examples=30, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-AT_ONCE = RestartSettings(0.001, 0.001, random_factor=0)
+AT_ONCE = RestartSettings("0.001ms", "0.001ms", random_factor=0)
 N = 300
 BAD = st.sets(st.integers(0, N - 1), max_size=6)
 CHUNKS = st.sampled_from([None, 1, 7, 64])

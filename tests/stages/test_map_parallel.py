@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from streamactors import Sink, Source
 from streamactors.actors.system import ActorSystem
 from streamactors.codec import CodecError
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import StageModule
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.marks.replay import Replay
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.engine.supervision import resuming
 from streamactors.errors import BuildError, WorkerDied
 from streamactors.stages.asynchronous.map_parallel import MapParallel
@@ -115,6 +115,7 @@ def test_bad_arguments_are_refused():
         Source.empty().map_parallel(call)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sizes=st.lists(st.integers(1, 400), max_size=6), ordered=st.booleans(), most=st.sampled_from([None, 1, 7]))
 def test_chunks_never_change_the_results(system, sizes, ordered, most):

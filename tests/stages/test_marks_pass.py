@@ -88,7 +88,7 @@ def test_a_wire_tap_drops_what_its_branch_does_not_ask_for(timeless: ActorSystem
 
 
 def test_a_flow_of_a_sink_and_a_source_keeps_what_both_materialize(timeless: ActorSystem) -> None:
-    flow = Flow.from_sink_and_source_mat(Sink.to_list(), Source.maybe(), Keep.both)
+    flow = Flow.from_sink_and_source(Sink.to_list(), Source.maybe(), mat=Keep.both)
     (taken, maybe), came = Source.range(3).via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run(timeless)
     maybe.succeed("x")
     timeless.clock.settle()  # type: ignore[attr-defined]

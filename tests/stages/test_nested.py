@@ -293,7 +293,7 @@ def test_a_sink_materializes_a_source_of_its_elements(system):
 
 def test_coupled_ends_end_together_and_uncoupled_ones_do_not(system):
     for end in ("upstream", "downstream", "sink", "source"):
-        flow = Flow.from_sink_and_source_coupled_mat(TestSink.probe(), TestSource.probe(), Keep.both)
+        flow = Flow.from_sink_and_source_coupled(TestSink.probe(), TestSource.probe(), mat=Keep.both)
         source, sink, (inner_sink, inner_source) = probes(flow, system)
         sink.request(1)
         inner_sink.request(1)

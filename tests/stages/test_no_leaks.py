@@ -33,7 +33,7 @@ FLOWS = {
     "lazy_flow": lambda: Flow.lazy_flow(lambda: Flow.map(str)),
     "from_materializer": lambda: Flow.from_materializer(lambda system, attributes: Flow.map(str)),
     "coupled": lambda: Flow.from_sink_and_source_coupled(Sink.ignore(), Source.range(3)),
-    "retry": lambda: RetryFlow.with_backoff(RestartSettings(1, 1), Flow.map(str), lambda x, y: None),
+    "retry": lambda: RetryFlow.with_backoff(RestartSettings("1ms", "1ms"), Flow.map(str), lambda x, y: None),
     "grouped_weighted_within": lambda: Flow.grouped_weighted_within(9, "1s", lambda x: 1),
     "aggregate_with_boundary": lambda: Flow.aggregate_with_boundary(list, lambda xs, x: ([*xs, x], False), len),
     "delay_with": lambda: Flow.delay_with(lambda: lambda x: 0),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors import ActorSystem, GraphDSL, Sink, Source
+from streamactors import ActorSystem, GraphDSL, Sink, Source, ZipN, ZipWith
 from streamactors.errors import BuildError, StreamError
 from streamactors.stages.junctions.ordering import MergePrioritized, MergeSequence, MergeSorted, ZipAll
 from streamactors.stages.junctions.zipping import ZipLatest
@@ -56,7 +56,7 @@ def test_merge_sorted_takes_a_key_and_keeps_the_order_of_inputs_for_equal_elemen
     assert merged.run_with(Sink.to_list(), system).result(5) == [("a", 3), ("c", 3), ("b", 1), ("d", 1)]
 
 
-def test_merge_sorted_fails_with_the_users_error_behind_the_results_before_it(system):
+def test_merge_sorted_fails_with_the_users_error_after_the_results_before_it(system):
     source = Source.from_iterable([1, 2, "x"]).merge_sorted(Source.from_iterable([1, 5, 6]))
     with pytest.raises(TypeError) as caught:
         source.run_with(Sink.to_list(), system).result(5)
@@ -72,7 +72,7 @@ def test_merge_sequence_restores_the_order_for_every_split_and_chunking(system, 
 
 @pytest.mark.parametrize(
     ("left", "right", "complaint"),
-    [([0, 1, 2], [1, 3], "two elements with number 1"), ([0, 2], [3], "misses element 1")],
+    [([0, 1, 2], [1, 3], "two elements with number 1"), ([0, 2], [3], "element 1 is missing")],
 )
 def test_merge_sequence_names_a_number_that_is_missing_or_came_twice(system, left, right, complaint):
     merged = Source.from_iterable(left).merge_sequence(Source.from_iterable(right), number=lambda n: n)
@@ -157,15 +157,16 @@ def test_names_for_several_sources_at_once(system):
         return source.run_with(Sink.to_list(), system).result(5)
 
     one, two = Source.from_iterable([1, 3]), Source.from_iterable([2, 4])
-    assert list_of(Source.zip_n([one, two])) == [(1, 2), (3, 4)]
-    assert list_of(Source.zip_with_n(lambda a, b: a + b, [one, two])) == [3, 7]
-    assert sorted(list_of(Source.merge_prioritized_n([(one, 1), (two, 5)]))) == [1, 2, 3, 4]
-    assert list_of(one.interleave_all([two], segment=1)) == [1, 2, 3, 4]
-    assert list_of(one.interleave_all([])) == list_of(one.merge_all([])) == [1, 3]
-    assert list_of(one.concat_all_lazy(two, two)) == [1, 3, 2, 4, 2, 4]
-    assert sorted(list_of(one.merge_all([two]))) == [1, 2, 3, 4]
+    assert list_of(Source.combine([one, two], strategy=ZipN)) == list_of(one.zip(two)) == [(1, 2), (3, 4)]
+    assert list_of(Source.combine(one, two, strategy=lambda n: ZipWith(lambda a, b: a + b, n))) == [3, 7]
+    assert sorted(list_of(one.merge_prioritized(two, priorities=[1, 5]))) == [1, 2, 3, 4]
+    assert list_of(one.interleave(two, two)) == [1, 2, 2, 3, 4, 4]
+    assert list_of(one.interleave(two, segment=2)) == [1, 3, 2, 4]
+    assert list_of(one.interleave()) == list_of(one.merge()) == [1, 3]
+    assert list_of(one.concat_lazy(two, two)) == [1, 3, 2, 4, 2, 4]
+    assert sorted(list_of(one.merge(*[two]))) == [1, 2, 3, 4]
     ends: list[Any] = []
     other = Sink.to_list().map_materialized_value(ends.append)
-    assert list_of(one.also_to_all(other, Sink.ignore())) == [1, 3]
+    assert list_of(one.also_to(other, Sink.ignore())) == [1, 3]
     assert ends[0].result(10) == [1, 3]
     assert list_of(one.zip_all(Source.from_iterable([9, 8, 7]), 0, 0)) == [(1, 9), (3, 8), (0, 7)]

@@ -42,6 +42,12 @@ def test_a_process_is_a_flow():
     assert run(Source.from_iterable(numbers).through_process("sort", "-n").lines().map(int)) == list(range(10_007))
 
 
+@pytest.mark.parametrize("size", [1, 7, 2_048])
+def test_how_the_input_of_a_process_is_cut_changes_no_byte(size):
+    data = [b"%d\n" % n for n in range(100)]
+    assert whole(Source.from_iterable(data).max_chunk(size).through_process("cat")) == b"".join(data)
+
+
 def test_more_than_the_pipes_hold_goes_through_a_process():
     data = [os.urandom(1_000) * 66 for _ in range(100)]
     assert whole(Source.from_iterable(data).through_process("cat")) == b"".join(data)
@@ -106,18 +112,19 @@ def test_a_process_that_has_closed_its_output_is_ended_when_the_stream_is_cancel
     heard = tmp_path / "heard"
     os.mkfifo(heard)
     script = 'echo $$; exec >&-; cat > /dev/null; echo > "$0"; while :; do sleep 0.05; done'
-    seen: list[bytes] = []
+    seen: SimpleQueue[bytes] = SimpleQueue()
     switch = (
         Source.never()
         .through_process("sh", "-c", script, str(heard))
-        .map(seen.append)
+        .map(seen.put)
         .via_mat(KillSwitches.single(), Keep.right)
         .to(Sink.ignore())
         .run()
     )
     heard.read_bytes()  # the input was closed: the stage has read the end of the output, and waits for the exit code
+    said = seen.get(timeout=10)
     switch.shutdown()
-    ends(int(b"".join(seen)))
+    ends(int(said))
 
 
 def test_a_process_ends_with_its_actor_system():
@@ -132,7 +139,7 @@ def test_a_process_ends_with_its_actor_system():
 
 
 def test_a_command_line_in_one_text_is_no_program():
-    with pytest.raises(BuildError, match='a program and its arguments as texts, such as "sort", "-n"'):
+    with pytest.raises(BuildError, match='a program and its arguments as strings, such as "sort", "-n"'):
         Flow.identity().through_process(["sort", "-n"])
 
 

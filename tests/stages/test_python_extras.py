@@ -36,14 +36,14 @@ def test_distinct_forgets_the_key_seen_longest_ago(system):
 
 
 def test_sample_emits_the_latest_element_of_each_interval(system):
-    source, sink, _ = probes(Flow.sample(100), system)
+    source, sink, _ = probes(Flow.sample("100ms"), system)
     sink.request(5)
     source.send_next(1, 2)
-    system.clock.advance(100)
+    system.clock.advance("100ms")
     sink.expect_next(2)
-    system.clock.advance(300)
+    system.clock.advance("300ms")
     source.send_next(3)
-    system.clock.advance(100)
+    system.clock.advance("100ms")
     sink.expect_next(3)
     source.send_next(4)
     source.send_complete()
@@ -52,27 +52,27 @@ def test_sample_emits_the_latest_element_of_each_interval(system):
 
 
 def test_debounce_waits_for_silence(system):
-    source, sink, _ = probes(Flow.debounce(100), system)
+    source, sink, _ = probes(Flow.debounce("100ms"), system)
     sink.request(5)
     for i in range(5):
         source.send_next(i)
-        system.clock.advance(99)
+        system.clock.advance("99ms")
     sink.expect_no_message(0)
-    system.clock.advance(1)
+    system.clock.advance("1ms")
     sink.expect_next(4)
     source.send_next(5)
-    system.clock.advance(100)
+    system.clock.advance("100ms")
     sink.expect_next(5)
     source.send_complete()
     sink.expect_complete()
 
 
 def test_sample_and_debounce_keep_the_element_until_there_is_demand(system):
-    for flow in (Flow.sample(10), Flow.debounce(10)):
+    for flow in (Flow.sample("10ms"), Flow.debounce("10ms")):
         source, sink, _ = probes(flow, system)
         sink.ensure_subscription()
         source.send_next(1)
-        system.clock.advance(50)
+        system.clock.advance("50ms")
         sink.request(1)
         sink.expect_next(1)
         source.send_complete()
@@ -85,7 +85,7 @@ def test_a_meter_counts_and_knows_the_rate_of_its_window(system):
     sink.request(1_000)
     for _ in range(10):
         source.send_next(*range(20))
-        system.clock.advance(100)
+        system.clock.advance("100ms")
     assert meter.count == 200
     assert meter.rate == pytest.approx(200, rel=0.06)
     system.clock.advance("2s")
@@ -95,12 +95,12 @@ def test_a_meter_counts_and_knows_the_rate_of_its_window(system):
 
 
 def test_grouped_weighted_within_emits_when_its_time_is_over(system):
-    source, sink, _ = probes(Flow.grouped_weighted_within(10, 100, len), system)
+    source, sink, _ = probes(Flow.grouped_weighted_within(10, "100ms", len), system)
     sink.request(5)
     source.send_next("aa", "bb")
-    system.clock.advance(99)
+    system.clock.advance("99ms")
     sink.expect_no_message(0)
-    system.clock.advance(1)
+    system.clock.advance("1ms")
     sink.expect_next(["aa", "bb"])
     source.send_next("c" * 20)
     sink.expect_next(["c" * 20])
@@ -109,17 +109,17 @@ def test_grouped_weighted_within_emits_when_its_time_is_over(system):
 
 def test_aggregate_with_boundary_emits_by_its_timer(system):
     flow = Flow.aggregate_with_boundary(
-        list, lambda part, x: ([*part, x], len(part) == 2), sum, emit_on_timer=(lambda part: len(part) > 1, 100)
+        list, lambda part, x: ([*part, x], len(part) == 2), sum, emit_on_timer=(lambda part: len(part) > 1, "100ms")
     )
     source, sink, _ = probes(flow, system)
     sink.request(5)
     source.send_next(1, 2, 3)
     sink.expect_next(6)
     source.send_next(4)
-    system.clock.advance(100)
+    system.clock.advance("100ms")
     sink.expect_no_message(0)
     source.send_next(5)
-    system.clock.advance(100)
+    system.clock.advance("100ms")
     sink.expect_next(9)
     sink.cancel()
 
@@ -127,11 +127,11 @@ def test_aggregate_with_boundary_emits_by_its_timer(system):
 def test_delay_with_delays_each_element_by_its_own_time_and_keeps_the_order(system):
     source, sink, _ = probes(Flow.delay_with(lambda: lambda x: x), system)
     sink.request(5)
-    source.send_next(100, 10)
-    system.clock.advance(99)
+    source.send_next("100ms", 0.01)
+    system.clock.advance("99ms")
     sink.expect_no_message(0)
-    system.clock.advance(1)
-    sink.expect_next_n([100, 10])
+    system.clock.advance("1ms")
+    sink.expect_next_n(["100ms", 0.01])
     sink.cancel()
     with pytest.raises(BuildError, match="delay_with: delay_of") as caught:
         run(Source.single("soon").delay_with(lambda: lambda x: x), system)

@@ -7,15 +7,17 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Flow, Keep, RestartFlow, RestartSettings, RestartSink, RestartSource, Sink, Source
+from streamactors.engine.island.run import runs_of
 from streamactors.errors import BuildError
 from streamactors.stages.control.redelivery import RestartedValue
+from tests.actors.eventually import eventually
 from tests.stages.restarting import QUICK, virtual_time  # noqa: F401
 
 pytestmark = pytest.mark.expects_log("restart_flow: failed", "restart_sink: failed")
 
 
 NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)  # a stream that hangs would hang in each attempt
-AT_ONCE = RestartSettings(0.001, 0.001, random_factor=0)
+AT_ONCE = RestartSettings("0.001ms", "0.001ms", random_factor=0)
 
 
 class FailsOnceAt:
@@ -112,7 +114,7 @@ def test_a_sink_across_an_async_boundary_is_waited_for(system):
 
 
 def test_when_the_restarts_are_used_up_value_and_stream_fail(system):
-    settings = RestartSettings(0.001, 0.001, random_factor=0, max_restarts=2, max_restarts_within="1h")
+    settings = RestartSettings("0.001ms", "0.001ms", random_factor=0, max_restarts=2, max_restarts_within="1h")
 
     def always():
         return Flow.map(lambda x: 1 // (x - 5))
@@ -185,3 +187,16 @@ def test_failures_at_any_elements_under_any_chunking_lose_nothing(system, fails,
 def test_what_is_materialized_can_be_read_before_the_first_instance_runs() -> None:
     value = RestartedValue()
     assert (value.current, value.restarts, value.done()) == (None, 0, False)
+
+
+def test_an_instance_that_has_ended_leaves_nothing_in_the_progress_of_the_run(system) -> None:
+    """Each restart left a listener and a position there for as long as the run."""
+    fails = FailsOnceAt(set(range(0, 500, 10)))
+    sink = RestartSink.on_failures_with_backoff(AT_ONCE, fails.sink, redeliver=True)
+    done: list[int] = []
+    Source.range(500).concat(Source.never()).with_replay(on_done=done.append).run_with(sink, system)
+    eventually(lambda: done and done[-1] == 500, 30)
+    (run,) = runs_of(system)
+    assert fails.made > 10
+    assert len(run.progress._listeners) < 5
+    assert len(run.progress._done) < 5

@@ -17,6 +17,7 @@ from streamactors import (
 )
 from streamactors.engine.marks.marks import EndOfInput, Needs
 from streamactors.engine.stage import SINK
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 from tests.stages.restarting import QUICK, Factory, start, virtual_time  # noqa: F401
 
@@ -138,8 +139,7 @@ def test_the_source_inside_is_known_when_the_run_is_built(actor_system):
         """A sink that reads marks and needs all of them."""
 
         shape = SINK
-        reads_marks = True
-        needs = Needs("the exact sink", exact=True)
+        traits = StageTraits(reads_marks=True, needs=Needs("the exact sink", exact=True))
 
     replayed = RestartSource.with_backoff(QUICK, lambda: Source.range(3).with_replay())
     with pytest.raises(BuildError, match="restart_flow"):

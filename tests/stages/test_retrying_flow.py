@@ -12,7 +12,7 @@ from streamactors import ActorSystem, FailedElement, Flow, RestartSettings, Sink
 from streamactors.errors import BuildError
 
 LAW = settings(max_examples=40, deadline=None)
-QUICK = RestartSettings(1, 1, random_factor=0)
+QUICK = RestartSettings("1ms", "1ms", random_factor=0)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def system():
 
 def finish(future, system):
     while not future.done():
-        system.clock.advance(1)
+        system.clock.advance("1ms")
     return future
 
 
@@ -100,7 +100,7 @@ def test_attempts_wait_for_a_delay_that_doubles(system):
         at.append(system.clock.now_ms())
         raise ValueError(x)
 
-    settings_ = RestartSettings(10, 40, random_factor=0)
+    settings_ = RestartSettings("10ms", "40ms", random_factor=0)
     result = Source.single("a").via(Flow.map(fail).retry(5, settings_)).run_with(Sink.ignore(), system)
     with pytest.raises(ValueError, match="a") as caught:
         finish(result, system).result(0)

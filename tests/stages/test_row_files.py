@@ -63,11 +63,11 @@ def test_encodings_and_byte_order_marks(tmp_path: Path, encoding: str) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
-        ("a,b\n1,2\n3\n", {}, "line 3: 1 field where 2 belong: ['3']"),
-        ("a,b\n1,2\n1,2,3\n", {}, "line 3: 3 fields where 2 belong: ['1', '2', '3']"),
-        ('a,b\n"1\n2",x\n3\n', {}, "line 4: 1 field where 2 belong"),
+        ("a,b\n1,2\n3\n", {}, "line 3: 1 field, expected 2: ['3']"),
+        ("a,b\n1,2\n1,2,3\n", {}, "line 3: 3 fields, expected 2: ['1', '2', '3']"),
+        ('a,b\n"1\n2",x\n3\n', {}, "line 4: 1 field, expected 2"),
         ('a,b\n1,"2\n', {}, "line 2: unexpected end of data: a quote is open and the file ends"),
-        ("a,a\n", {}, "line 1: the header has the name 'a' twice; give other names: fields=[…]"),
+        ("a,a\n", {}, "line 1: the header names 'a' twice; give other names: fields=[…]"),
         ("", {}, "line 1: the file is empty; its first line must name the fields, or give header=False"),
         (
             "a\n1\nx\n",
@@ -76,8 +76,12 @@ def test_encodings_and_byte_order_marks(tmp_path: Path, encoding: str) -> None:
         ),
         ("a\n1\n", {"types": {"b": int}}, "line 1: types names the field 'b', the header has 'a'"),
         ("a,b\n", {"fields": ["x"]}, "line 1: the header has 2 fields, fields= names 1"),
-        ("1,2\n3\n", {"header": False}, "line 2: 1 field where 2 belong"),
-        (b"a\n1\n\xff\n", {}, "line 3: the bytes are no utf-8 text (invalid start byte); what is the file's encoding?"),
+        ("1,2\n3\n", {"header": False}, "line 2: 1 field, expected 2"),
+        (
+            b"a\n1\n\xff\n",
+            {},
+            "line 3: the bytes are not utf-8 text (invalid start byte); what is the file's encoding?",
+        ),
         ("a\n" + "x" * 200_000, {}, "field larger than field limit (131072): is a quote missing?"),
     ],
 )
@@ -100,9 +104,9 @@ def test_a_line_far_behind_in_a_file_of_any_encoding_is_counted(tmp_path: Path) 
     lines = [f"row {n} ö" for n in range(20_000)]
     data = "\n".join(lines).encode("utf-16") + b"\n\x00\x00\xdc"  # a half of a pair alone
     path = text_file(tmp_path, data)
-    with pytest.raises(FramingError, match="line 20001: the bytes are no utf-16 text"):
+    with pytest.raises(FramingError, match="line 20001: the bytes are not utf-16 text"):
         read(Source.from_csv(path, "utf-16", header=False))
-    with pytest.raises(FramingError, match=r"rows, line 2: the bytes are no utf-8 text"):
+    with pytest.raises(FramingError, match=r"rows, line 2: the bytes are not utf-8 text"):
         read(Source.from_lines(text_file(tmp_path, b"one\n\xfe\n")))
 
 
@@ -121,7 +125,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, source: Any) -> None:
         ({"quote": ""}, "from_csv: quote must be one character"),
         ({"quote": ","}, "delimiter and quote must differ"),
         ({"fields": "ab"}, "fields must be a list of names"),
-        ({"fields": ["a", "a"]}, "fields has the name 'a' twice"),
+        ({"fields": ["a", "a"]}, "fields names 'a' twice"),
         ({"types": {"a": 1}}, "types must map names of fields to functions"),
         ({"types": {"a": int}, "header": False}, "types needs names of fields"),
         ({"types": {"a": int}, "fields": ["b"]}, "types names the field 'a', which fields does not have"),
@@ -139,10 +143,10 @@ def test_json_lines_are_values_and_bad_ones_are_named(tmp_path: Path) -> None:
     path = text_file(tmp_path, '{"n": 1}\n\n[2]\n"drei"\nnull')
     assert read(Source.from_json_lines(path)) == [{"n": 1}, [2], "drei", None]
     bad = text_file(tmp_path, '{"n": 1}\n{"n": }\n')
-    with pytest.raises(FramingError, match=r"rows, line 2: no JSON: Expecting value, at column 7: '\{\"n\": \}'"):
+    with pytest.raises(FramingError, match=r"rows, line 2: not JSON: Expecting value, at column 7: '\{\"n\": \}'"):
         read(Source.from_json_lines(bad))
     deep = text_file(tmp_path, "[" * 100_000)
-    with pytest.raises(FramingError, match=r"line 1: (nested too deeply|no JSON)"):
+    with pytest.raises(FramingError, match=r"line 1: (nested too deeply|not JSON)"):
         read(Source.from_json_lines(deep))
 
 
@@ -214,13 +218,19 @@ def test_append_writes_one_header_and_one_byte_order_mark(tmp_path: Path) -> Non
     ("elements", "said"),
     [
         ([{"a": 1}, {"b": 1}], "element 2: field 'a' is missing: {'b': 1}"),
-        ([{"a": 1}, {"a": 1, "b": 2}], "element 2: field 'b' is none of the file's, 'a'; give all of them: fields=[…]"),
-        ([[1, 2], [3]], "element 2: 1 values where 2 belong: [3]"),
-        ([{"a": 1}, [1, 2]], "element 2: 2 values where 1 belong"),
-        ([[1], {"a": 1}], "element 2: 1 values where 1 belong: {'a': 1}"),
+        (
+            [{"a": 1}, {"a": 1, "b": 2}],
+            "element 2: field 'b' is not among the file's ('a'); give all of them: fields=[…]",
+        ),
+        ([[1, 2], [3]], "element 2: 1 values, expected 2: [3]"),
+        ([{"a": 1}, [1, 2]], "element 2: 2 values, expected 1"),
+        ([[1], {"a": 1}], "element 2: 1 values, expected 1: {'a': 1}"),
         ([{"a": 1}, 5], "element 2: to_csv expects dicts, dataclasses, named tuples or sequences of values, got int 5"),
-        ([{"a": 1}, {"a": [1]}], "element 2: field 'a' is a list, which has no form in CSV: [1]; make a text of it"),
-        ([{"a": 1}, {"a": b"x"}], "element 2: field 'a' is a bytes, which has no form in CSV"),
+        (
+            [{"a": 1}, {"a": [1]}],
+            "element 2: field 'a' is a list, which cannot be written as CSV: [1]; convert it to a string",
+        ),
+        ([{"a": 1}, {"a": b"x"}], "element 2: field 'a' is a bytes, which cannot be written as CSV"),
     ],
 )
 def test_an_element_that_is_no_such_row_is_named_and_those_before_it_are_written(
@@ -246,8 +256,8 @@ def test_json_lines_go_out_and_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("element", "said"),
     [
-        ({"a": object}, "a type has no form in JSON"),
-        ({1, 2}, "a set has no form in JSON: {1, 2}; make a text or a number of it"),
+        ({"a": object}, "a type cannot be written as JSON"),
+        ({1, 2}, "a set cannot be written as JSON: {1, 2}; convert it to a string or a number"),
         ({"a": float("nan")}, "Out of range float values are not JSON compliant"),
     ],
 )

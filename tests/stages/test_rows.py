@@ -24,7 +24,7 @@ from streamactors import (
     Sink,
     Source,
 )
-from streamactors.stages.framing.rows import ParseCsv, ParseJsonLines
+from streamactors.stages.files.rows import ParseCsv, ParseJsonLines
 from streamactors.stages.framing.server_sent_events import ParseServerSentEvents
 from tests.stages.harness import Bench
 from tests.stages.test_framing import CUTS, pieces, run
@@ -68,11 +68,11 @@ def test_fields_have_names_and_types():
 @pytest.mark.parametrize(
     ("data", "before", "message"),
     [
-        (b"a,b\n1,2\n3\n", 1, r"parse_csv, line 3: 1 fields where 2 belong: \['3'\]"),
+        (b"a,b\n1,2\n3\n", 1, r"parse_csv, line 3: 1 fields, expected 2: \['3'\]"),
         (b"a,b\n1,x\n", 0, "parse_csv, line 2: field 'b': ValueError: invalid literal"),
         (b'a,b\n1,2\n"3,4\n', 1, "parse_csv, line 3: a quote is open and the stream ends"),
         (b'a,b\n1,2\n"3"x,4\n', 1, "parse_csv, line 3: ',' expected after '\"'"),
-        (b"a,a\n", 0, "line 1: the header has the name 'a' twice"),
+        (b"a,a\n", 0, "line 1: the header names 'a' twice"),
         (b"a,c\n", 0, "line 1: types names the field 'b', the header has 'a', 'c'"),
         (b"a,b\n1,2\n" + b"x" * 50, 1, "parse_csv, line 3: a row is longer than max_length=40 characters"),
     ],
@@ -175,9 +175,9 @@ def test_values_that_only_the_standard_library_knows_are_the_same_with_msgspec()
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"1\n\n{bad\n", "parse_json_lines, line 3: no JSON: Expecting property name"),
+        (b"1\n\n{bad\n", "parse_json_lines, line 3: not JSON: Expecting property name"),
         (b'1\n"\xff"\n', "parse_json_lines, line 2: no UTF-8 text"),
-        (b"1\n" + b"[" * 100_000 + b"\n", "parse_json_lines, line 2: (nested too deeply|no JSON)"),
+        (b"1\n" + b"[" * 100_000 + b"\n", "parse_json_lines, line 2: (nested too deeply|not JSON)"),
         (b"1\n" + b"2" * 300_000 + b"\n", "parse_json_lines, line 2: longer than max_length=200000 bytes"),
     ],
 )
@@ -274,7 +274,7 @@ def test_an_event_beyond_the_limit_and_one_with_a_line_end_in_its_id_are_refused
             run(Source.single(data).parse_server_sent_events(30))
     with pytest.raises(ValueError, match="the id of an event holds a line end"):
         run(Source.single(ServerSentEvent("x", id="1\ndata: y")).format_server_sent_events())
-    with pytest.raises(TypeError, match="format_server_sent_events expects ServerSentEvent or a text, got int 3"):
+    with pytest.raises(TypeError, match="format_server_sent_events expects ServerSentEvent or a string, got int 3"):
         run(Source.single(3).format_server_sent_events())
 
 

@@ -65,7 +65,7 @@ def no_more_than_twice(received: list[Any], sent: list[int], completed: bool) ->
 
 
 def case(*operators: Any, **options: Any) -> Case:
-    return Case(lambda hook: Followed(*operators), demand=None, calls=False, step="1s", **options)
+    return Case(lambda hook: Followed(*operators), demand=None, calls=False, step_ms=1_000, **options)
 
 
 CASES = {

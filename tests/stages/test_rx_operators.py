@@ -13,9 +13,9 @@ from reactivex import operators as ops
 from reactivex.subject import Subject
 
 from streamactors.actors.system import ActorSystem
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import AsyncBoundary, StageModule
-from streamactors.engine.island.materializer import materialize
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.stages.rx.handling import FORGETFUL, REMEMBERING, handling_of, names_of
 from streamactors.stages.rx.pipeline import Rx
 from streamactors.stages.sources.iterables import FromIterable

@@ -14,7 +14,7 @@ from reactivex.subject import Subject
 from streamactors import Sink, Source
 from streamactors.actors.system import ActorSystem
 from streamactors.engine.blueprint.modules import StageModule
-from streamactors.engine.island.materializer import materialize
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.stages.rate.strategies import make_room
 from streamactors.stages.rx import from_observable

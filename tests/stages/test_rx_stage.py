@@ -16,8 +16,8 @@ from streamactors import Source
 from streamactors.actors.system import ActorSystem
 from streamactors.clock import VirtualClock
 from streamactors.engine.element.graph_stage_logic import GraphStageLogic
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, OPAQUE
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.engine.stage import Stage
 from streamactors.errors import BufferOverflow, StageFailed
 from streamactors.stages.rx.from_observable import FromObservable

@@ -111,11 +111,11 @@ def on_the_stage(system: Any, name: str, times: list[int], end: int) -> list[tup
     with Bench(system, Rx(*pipeline, ops.do_action(write_down))) as bench:
         bench.request(1_000)
         for x, ms in enumerate(times):
-            bench.advance(began_ms + ms - system.clock.now_ms())
+            bench.advance((began_ms + ms - system.clock.now_ms()) / 1_000)
             bench.send(x)
-        bench.advance(began_ms + end - system.clock.now_ms())
+        bench.advance((began_ms + end - system.clock.now_ms()) / 1_000)
         bench.complete()
-        bench.advance(10_000)
+        bench.advance("10s")
         assert bench.end == "completed"
     return rounded(emitted)
 

@@ -77,7 +77,7 @@ def test_also_to_with_context_fails_with_its_side_sink(system):
 def test_also_to_completes_when_its_side_sink_has_ended(system):
     source, side, sink = (
         TestSource.probe()
-        .also_to_mat(Flow.buffer(10, "backpressure").to_mat(TestSink.probe(), Keep.right), Keep.both)
+        .also_to(Flow.buffer(10, "backpressure").to_mat(TestSink.probe(), Keep.right), mat=Keep.both)
         .to_mat(TestSink.probe(), lambda both, sink: (*both, sink))
         .run(system)
     )

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.marks.marks import EndOfInput
 from streamactors.engine.supervision import restarting, resuming

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamactors import Sink, Source
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.supervision import restarting, resuming
 from streamactors.errors import NoSuchElement, StreamLimitReached
 from streamactors.stages.fold.fold import Fold, Reduce, Scan, StatefulMap

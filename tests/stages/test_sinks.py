@@ -231,7 +231,7 @@ def test_K_10_foreach_is_done_with_what_its_function_returned_from(system):
 def test_K_10_what_is_known_only_at_the_end_is_done_at_the_end_and_not_when_it_fails(system, sink):
     positions = []
     source, future = (
-        replay(10, positions).concat_mat(TestSource.probe(), Keep.right).to_mat(sink, Keep.both).run(system)
+        replay(10, positions).concat(TestSource.probe(), mat=Keep.right).to_mat(sink, Keep.both).run(system)
     )  # fmt: skip
     source.expect_request()
     assert positions == []

@@ -100,7 +100,7 @@ def test_lines_of_a_file(actor_system, tmp_path):
     with pytest.raises(FileNotFoundError):
         elements(actor_system, Source.from_lines(tmp_path / "none"))
     path.write_bytes(b"ok\n\xff")
-    with pytest.raises(FramingError, match=r"lines\.txt, line 2: the bytes are no utf-8 text"):
+    with pytest.raises(FramingError, match=r"lines\.txt, line 2: the bytes are not utf-8 text"):
         elements(actor_system, Source.from_lines(path))
 
 

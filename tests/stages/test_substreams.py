@@ -277,7 +277,7 @@ def test_without_demand_for_results_upstream_is_asked_for_a_bounded_number(syste
     source.send_next(0)
     sink.expect_next(0)
     source.send_next(2)
-    sink.expect_no_message(50)
+    sink.expect_no_message("50ms")
     assert source.pending <= 1
     sink.request(1)
     sink.expect_next(2)

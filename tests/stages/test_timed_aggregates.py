@@ -11,7 +11,7 @@ from streamactors import ActorSystem
 from streamactors.stages.fold.aggregating import AggregateWithBoundary
 from tests.stages.harness import Bench
 
-EVERY_10: Any = (lambda held: True, 10)
+EVERY_10: Any = (lambda held: True, "10ms")
 
 
 def lists(timer: Any = EVERY_10, full: int = 3) -> AggregateWithBoundary[Any, Any]:
@@ -23,14 +23,14 @@ def test_an_aggregate_goes_out_at_each_interval(timeless: ActorSystem) -> None:
         bench.request(9)
         bench.send(1, 2)
         bench.mark()
-        bench.advance(9)
+        bench.advance("9ms")
         assert bench.seen == []
-        bench.advance(1)
+        bench.advance("1ms")
         assert bench.seen == [("element", (1, 2)), ("mark", 2)]
-        bench.advance(50)
+        bench.advance("50ms")
         assert len(bench.seen) == 2, "there is no aggregate"
         bench.send(3)
-        bench.advance(10)
+        bench.advance("10ms")
         assert bench.received == [(1, 2), (3,)]
 
 
@@ -39,7 +39,7 @@ def test_the_boundary_does_not_wait_for_the_timer(timeless: ActorSystem) -> None
         bench.request(9)
         bench.send(1, 2, 3, 4)
         assert bench.received == [(1, 2, 3)]
-        bench.advance(10)
+        bench.advance("10ms")
         assert bench.received == [(1, 2, 3), (4,)]
 
 
@@ -49,30 +49,30 @@ def test_an_aggregate_that_is_due_without_demand_goes_out_with_the_next(timeless
         bench.send(1, 2, 3, 4)
         bench.mark()
         assert (bench.received, bench.pushed) == ([(1, 2, 3)], [1, 2, 3, 4])
-        bench.advance(10)
+        bench.advance("10ms")
         bench.request(1)
         assert bench.seen == [("element", (1, 2, 3)), ("element", (4,)), ("mark", 4)]
 
 
 @pytest.mark.parametrize(("due", "received"), [(lambda held: len(held) > 1, [(1, 2)]), (lambda held: False, [])])
 def test_the_timer_asks_its_predicate(timeless: ActorSystem, due: Callable[[Any], bool], received: list[Any]) -> None:
-    with Bench(timeless, lists((due, 10))) as bench:
+    with Bench(timeless, lists((due, "10ms"))) as bench:
         bench.request(9)
         bench.send(1)
-        bench.advance(10)
+        bench.advance("10ms")
         assert bench.received == []
         bench.send(2)
-        bench.advance(10)
+        bench.advance("10ms")
         assert bench.received == received
 
 
 def test_a_predicate_that_raises_fails_the_stream_and_is_named(timeless: ActorSystem) -> None:
-    with Bench(timeless, lists((lambda held: 1 // 0, 10))) as bench:
+    with Bench(timeless, lists((lambda held: 1 // 0, "10ms"))) as bench:
         bench.request(9)
-        bench.advance(10)
+        bench.advance("10ms")
         assert bench.end is None, "nobody is asked without an aggregate"
         bench.send(1)
-        bench.advance(10)
+        bench.advance("10ms")
         assert isinstance(bench.end, ZeroDivisionError)
         assert "aggregate_with_boundary, element [1]" in bench.end.__notes__[0]
 

@@ -6,8 +6,8 @@ import pytest
 
 from streamactors import Broadcast, Flow, GraphDSL, Sink, Source, Unzip, UnzipWith, Zip
 from streamactors.errors import BuildError
-from tests.stages.test_junctions_acceptance import fan_out
-from tests.stages.test_junctions_acceptance import system as system
+from tests.stages.test_fan_out_acceptance import fan_out
+from tests.stages.test_fan_out_acceptance import system as system
 
 
 class Boom(Exception):

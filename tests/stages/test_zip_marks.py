@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamactors import EXACT, Broadcast, Flow, GraphDSL, Sink, Source, Zip
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Mark

@@ -20,7 +20,7 @@ _log = logging.getLogger("streamactors.actors")
 
 Callback = Callable[[], object]
 OnReady = Callable[[], int]
-"""Returns the amount of its work, 0 if the descriptor was ready in vain."""
+"""Returns the amount of its work, 0 if there was nothing to do."""
 
 
 class HasFileno(Protocol):
@@ -66,7 +66,7 @@ class Descriptors:
         on_writable: OnReady | None = None,
         on_broken: Callback | None = None,
     ) -> None:
-        """Add a descriptor. Raises ValueError if it is there already, OSError if it cannot be polled (a plain file)."""
+        """Add a descriptor. Raises ValueError if it is registered already, OSError if it cannot be polled (a plain file)."""
         fd = fileobj if isinstance(fileobj, int) else fileobj.fileno()
         if fd in self._registrations:
             raise ValueError(f"dispatcher {self._name!r}: file descriptor {fd} is registered already; use modify")

@@ -200,7 +200,7 @@ class Dispatcher:
     ) -> None:
         """Call `on_readable()` while `fileobj` is readable, closed or broken, and `on_writable()` while it is writable.
 
-        Each returns the amount of its work: bytes, connections or messages; 0 or None says that it was called in vain.
+        Each returns the amount of its work: bytes, connections or messages; 0 or None says that it had nothing to do.
         On the loop thread (or before the start) only. The registration stays until `unregister`; with both None only
         errors are watched for. `on_broken()` is called for an error that neither of them hears of, and the registration ends.
         Raises ValueError if it is registered already.
@@ -269,7 +269,7 @@ class Dispatcher:
     def _look_for_spin(self) -> None:
         """The loop has not slept for long. A cell has messages whenever it runs. Without one it is a function that queues itself, or a timer.
 
-        Before the loop has not slept for so long, no round looks for cells: a round costs as much as it did."""
+        Rounds look for cells only after that time, so that they cost no more."""
         if isinstance(self._doing, Cell) or any(isinstance(each, Cell) for each in list(self._inbox)):
             self._sleepless = 0
         elif self._sleepless == SLEEPLESS_ROUNDS + FRUITLESS_CALLS:

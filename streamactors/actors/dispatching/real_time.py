@@ -13,7 +13,7 @@ from streamactors.clock import Clock
 
 
 class RealTime:
-    """See the module. The thread starts with the first timer; `stop` ends it."""
+    """Timers by real time, on a thread that starts with the first timer; `stop` ends it."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -40,3 +40,7 @@ class RealTime:
     def stop(self) -> None:
         """Forget all timers, and end the thread."""
         self._timers.stop()
+
+
+Timers = Dispatcher | RealTime
+"""What sets timers: a dispatcher, by its own clock or by real time."""

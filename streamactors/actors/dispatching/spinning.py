@@ -24,7 +24,7 @@ _spins: dict[tuple[str, str], Spin] = {}
 
 
 class Spin(NamedTuple):
-    """A callback that ran in vain. `dispatcher` is the name of the dispatcher, pool or loop, `kind` is which of these."""
+    """A callback that ran with nothing to do. `dispatcher` is the name of the dispatcher, pool or loop, `kind` is which of these."""
 
     dispatcher: str
     callback: str

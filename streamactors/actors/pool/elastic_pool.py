@@ -302,7 +302,7 @@ class ElasticPool:
         if self._virtual is not None:
             self._virtual.detach(self)
         self._watch.stop(max(0.05, deadline - time.monotonic()))
-        return [cell.name for ident, worker in list(self._workers.items()) if ident != me and (cell := worker.cell)]
+        return [cell.name for ident, worker in self._workers.copy().items() if ident != me and (cell := worker.cell)]
 
     def abandoned(self) -> list[Cell]:
         """Return, after `stop`, the cells that waited for a turn and will get none."""

@@ -10,30 +10,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from streamactors.actors.dispatching.spinning import FRUITLESS_CALLS, report_spin
 from streamactors.actors.pool.starvation import Starvation
 from streamactors.actors.threads import add_current_thread, remove_current_thread
+
+if TYPE_CHECKING:
+    from streamactors.actors.pool.elastic_pool import ElasticPool
 
 _log = logging.getLogger("streamactors.actors")
 
 INTERVAL_MS: Final = 3.0
 _RESTS_AFTER: Final = 30  # ticks without any work, about 0.1 s
 _EAGER_FOR: Final = 300  # ticks after the last starvation, about 1 s
-
-
-class Watched(Protocol):
-    """The pool as its watch sees it."""
-
-    @property
-    def turns_taken(self) -> int: ...
-    @property
-    def cells_waiting(self) -> int: ...
-    @property
-    def at_rest(self) -> bool: ...
-    def cpu_used_s(self) -> float: ...
-    def add_workers(self, count: int) -> None: ...
 
 
 class WatchHandle:
@@ -52,7 +42,7 @@ class WatchHandle:
 class PoolWatch:
     """`eager`: turns have blocked lately. Then a worker that takes a cell wakes another worker for the cells that wait."""
 
-    def __init__(self, pool: Watched, name: str) -> None:
+    def __init__(self, pool: ElasticPool, name: str) -> None:
         self.name = name
         self.rests = True
         self.eager = False

@@ -24,7 +24,7 @@ def maker_of(
     """
     kind = actualActorClass(actor_class)
     if not (isinstance(kind, type) and issubclass(kind, Actor)):
-        raise InvalidActorSpecification(actor_class, "it is no class of actors")
+        raise InvalidActorSpecification(actor_class, "it is not an actor class")
     given = {"capabilities": capabilities, "requirements": requirements}
     arguments = {name: given[name] for name in _named_arguments(kind)}
 

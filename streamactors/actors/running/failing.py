@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorExitRequest, PoisonMessage
 
@@ -20,8 +20,10 @@ from streamactors.actors.cell import Cell
 from streamactors.actors.running.handlers import Behaviour, behaviour_of
 from streamactors.actors.running.life import CONTROL, ChildFailed, Life, Restart
 from streamactors.actors.running.supervision import Directive, FailureRecord, Supervision, Verdict
-from streamactors.actors.system_base import SystemBase
 from streamactors.log_limit import log_limited
+
+if TYPE_CHECKING:
+    from streamactors.actors.local_system import LocalSystemBase
 
 _log = logging.getLogger("streamactors.actors")
 
@@ -47,7 +49,7 @@ class FailingActor(Cell):
     )
 
     address: ActorRef
-    base: SystemBase
+    base: LocalSystemBase
     instance: Actor | None
     parent: FailingActor | None
     children: dict[ActorRef, FailingActor] | None

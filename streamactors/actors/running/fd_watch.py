@@ -74,13 +74,17 @@ class FdWatch:
         self._dispatcher.unregister(fd)
 
     def _broke(self, fd: int) -> None:
-        """The other end has closed while the descriptor was not armed: the dispatcher forgets it, and it is registered anew when it is armed."""
+        """The other end has closed while the descriptor was not armed: the dispatcher forgets it, and it is registered again when it is armed."""
         self._registered.discard(fd)
 
     def _on_readable(self, fd: int) -> Callable[[], bool]:
         def on_readable() -> bool:
             self._armed.discard(fd)
-            self._dispatcher.modify(fd)
+            try:
+                self._dispatcher.modify(fd)
+            except OSError:  # the actor has closed it since the poll, in a thread of the pool
+                self._forget(fd)
+                return False
             if self._outstanding:
                 return False
             if not self._ready:

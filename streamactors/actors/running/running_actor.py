@@ -8,9 +8,8 @@ named in camelCase are Thespian's interface. Life: ALIVE -> (RESTARTING -> ALIVE
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from thespian.actors import (
     Actor,
@@ -34,7 +33,9 @@ from streamactors.actors.running.life import CONTROL, NEVER_DEAD_LETTERS, ChildF
 from streamactors.actors.running.life import Watch as Watch
 from streamactors.actors.running.supervision import ActorTerminated, Supervision
 from streamactors.actors.running.thespian_interface import ThespianInterface
-from streamactors.actors.system_base import SystemBase
+
+if TYPE_CHECKING:
+    from streamactors.actors.local_system import LocalSystemBase
 
 _log = logging.getLogger("streamactors.actors")
 
@@ -51,7 +52,7 @@ class RunningActor(ThespianInterface, FailingActor):
 
     def __init__(
         self,
-        base: SystemBase,
+        base: LocalSystemBase,
         executor: Executor,
         name: str,
         instance: Actor,
@@ -60,14 +61,8 @@ class RunningActor(ThespianInterface, FailingActor):
         strategy: Supervision | None,
         thespian_errors: bool,
     ) -> None:
-        # The fields of Cell, without its `receive`: here that is a method, and a bound one would be a reference cycle
-        # per actor.
-        self.mailbox = deque()
-        self.name = name
-        self._executor = self.home = executor
-        self._gauge = None
-        self._token = True
-        self._idle = True
+        self._begin(executor, name)
+        self.home = executor
         self.base = base
         self.address = ActorRef(self, base.nobody)
         self.instance = instance
@@ -308,7 +303,7 @@ def watch_actor(watcher: Actor, target: ActorRef) -> None:
 
 
 def watch_ref(watcher: ActorRef, target: ActorRef, watching: bool = True) -> None:
-    """Death watch for a watcher that is no actor but has an address: a stage of a stream."""
+    """Death watch for a watcher that is not an actor but has an address: a stage of a stream."""
     target._mailbox.tell((Watch(watcher, watching), watcher))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from streamactors.clock import Duration, duration_ms
+from streamactors.durations import Duration, duration_ms
 
 
 class Directive(enum.Enum):
@@ -31,6 +31,7 @@ class ActorTerminated:
     """Sent to an actor that watches another (`watch_actor`) when the watched one has ended, or at once if it had."""
 
     address: Any
+    """The address of the actor that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Verdict:
 class Supervision:
     """A parent's strategy for its children.
 
-    Times are milliseconds, a timedelta, or a text such as "1s"."""
+    Times are seconds, a timedelta, or a string such as "1s"."""
 
     decide: Callable[[BaseException], Directive]
     """Returns the directive for an error of a child."""
@@ -63,7 +64,11 @@ class Supervision:
     def __post_init__(self) -> None:
         if not callable(self.decide):
             raise TypeError(f"Supervision: decide must be a function of the error, not {self.decide!r}")
-        if not 0 < duration_ms(self.min_backoff) <= duration_ms(self.max_backoff):
+        if (
+            not 0
+            < duration_ms(self.min_backoff, "Supervision: min_backoff")
+            <= duration_ms(self.max_backoff, "Supervision: max_backoff")
+        ):
             raise ValueError(
                 f"Supervision: 0 < min_backoff <= max_backoff does not hold: {self.min_backoff!r}, {self.max_backoff!r}"
             )
@@ -71,7 +76,7 @@ class Supervision:
             raise ValueError(f"Supervision: jitter is a share between 0 and 1, not {self.jitter!r}")
         if self.max_restarts is not None and self.max_restarts < 0:
             raise ValueError(f"Supervision: max_restarts cannot be negative: {self.max_restarts!r}")
-        if duration_ms(self.within) <= 0:
+        if duration_ms(self.within, "Supervision: within") <= 0:
             raise ValueError(f"Supervision: within must be positive, not {self.within!r}")
 
     @staticmethod
@@ -98,7 +103,7 @@ class Supervision:
         max_restarts: int | None = None,
         within: Duration = "1m",
     ) -> Supervision:
-        """Restart a child that fails, with back-off; the times are ms, timedeltas or texts."""
+        """Restart a child that fails, with back-off; the times are seconds, timedeltas or strings."""
         return Supervision(lambda error: Directive.RESTART, min_backoff, max_backoff, jitter, max_restarts, within)
 
 
@@ -113,17 +118,17 @@ class FailureRecord:
         self, strategy: Supervision, error: BaseException, now_ms: float, draw: Callable[[], float] = random.random
     ) -> Verdict:
         """Return what to do about a failure at `now_ms`, and remember it."""
-        if now_ms - self.last_failure_ms > duration_ms(strategy.within):
+        if now_ms - self.last_failure_ms > duration_ms(strategy.within, "within"):
             self.restarts = 0
         self.last_failure_ms = now_ms
         directive = strategy.decide(error)
         if not isinstance(directive, Directive):
-            raise TypeError(f"Supervision: decide returned {directive!r}, which is no Directive")
+            raise TypeError(f"Supervision: decide returned {directive!r}, which is not a Directive")
         if directive is not Directive.RESTART:
             return Verdict(directive)
         if strategy.max_restarts is not None and self.restarts >= strategy.max_restarts:
             return Verdict(Directive.STOP)
-        low, high = duration_ms(strategy.min_backoff), duration_ms(strategy.max_backoff)
+        low, high = duration_ms(strategy.min_backoff, "min_backoff"), duration_ms(strategy.max_backoff, "max_backoff")
         delay_ms = min(high, low * 2.0 ** min(self.restarts, 60)) * (1.0 + strategy.jitter * draw())
         self.restarts += 1
         return Verdict(Directive.RESTART, delay_ms)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from streamactors.actors.address import ActorRef
 from streamactors.actors.cell import Executor
-from streamactors.actors.system_base import SystemBase
+
+if TYPE_CHECKING:
+    from streamactors.actors.local_system import LocalSystemBase
 
 
 class ThespianInterface:
@@ -24,7 +26,7 @@ class ThespianInterface:
 
     # From RunningActor:
     address: ActorRef
-    base: SystemBase
+    base: LocalSystemBase
     _executor: Executor
     tell: Callable[[Any], None]
 

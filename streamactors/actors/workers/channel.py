@@ -7,7 +7,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 
-from streamactors.actors.workers.frames import MOST_BUFFERS, Buffer, Frame, FrameReader, after_sending
+from streamactors.actors.workers.frames import MOST_BUFFERS, Buffer, Frame, WorkerFrameReader, after_sending
 from streamactors.actors.workers.rings import Rings
 
 
@@ -17,7 +17,7 @@ class Channel:
     def __init__(self, end: socket.socket, rings: Rings | None) -> None:
         self._end = end
         self._writer = None if rings is None else rings.writer
-        self._reader = FrameReader(None if rings is None else rings.reader.read)
+        self._reader = WorkerFrameReader(None if rings is None else rings.reader.read)
 
     def send(self, frame: Sequence[Buffer]) -> None:
         """Send a frame. Raises OSError when the parent has closed the socket."""

@@ -47,7 +47,7 @@ def encode(chunk: list[Any]) -> list[Buffer]:
         try:
             return _with_start(_TUPLES, msgpack.packb(chunk))
         except (OverflowError, ValueError, UnicodeError):
-            pass  # an integer beyond 64 bits, or a text that is no UTF-8: the codec knows how, or says so
+            pass  # an integer beyond 64 bits, or a string that is not UTF-8: the codec handles it, or raises an error
     elif kinds == {bytes}:
         lengths = list(map(len, chunk))
         if sum(lengths) >= _LONG * len(chunk):
@@ -60,7 +60,7 @@ def encode(chunk: list[Any]) -> list[Buffer]:
 
 
 def chunk_of(frame: Frame) -> list[Any]:
-    """Return the chunk that a frame brings. Raises CodecError if its payload is none."""
+    """Return the chunk that a frame brings. Raises CodecError if its payload is not one."""
     parts = frame.parts
     if parts is not None and parts[0][0] == _BYTES:
         return parts[2:]
@@ -79,7 +79,7 @@ def decode(data: memoryview) -> list[Any]:
     except CodecError:
         raise
     except Exception as error:
-        raise CodecError(f"{bytes(data[:40])!r}… is no chunk: {error}") from error
+        raise CodecError(f"{bytes(data[:40])!r}… is not a chunk: {error}") from error
     parts: list[memoryview] = []
     if form == _ARRAYS:
         head, lengths = loads(head)
@@ -99,7 +99,7 @@ def _cut(data: memoryview, lengths: list[int]) -> list[memoryview]:
         parts.append(data[at : at + length])
         at += length
     if at != len(data):
-        raise CodecError(f"a chunk with {len(data)} bytes of buffers, where its header says {at}")
+        raise CodecError(f"a chunk with {len(data)} bytes of buffers, but its header says {at}")
     return parts
 
 

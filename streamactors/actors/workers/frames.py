@@ -29,7 +29,7 @@ _NOTHING: Final = memoryview(b"")
 
 
 class BrokenFrame(ValueError):
-    """The other process has sent bytes that are no frame."""
+    """The other process has sent bytes that are not a frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def header(kind: int, payload_bytes: int = 0, count: int = 0, number: int = 0, *
     return HEADER.pack(payload_bytes, kind | _IN_RING if in_ring else kind, count, number)
 
 
-class FrameReader:
+class WorkerFrameReader:
     """Finds the frames in what a socket receives. Long payloads are received in place, without another copy.
 
     `read_ring` returns the buffers of a frame that lies in a ring."""
@@ -95,7 +95,7 @@ class FrameReader:
                 raise BrokenFrame(f"a frame of {length} bytes, where at most {MAX_PAYLOAD} are allowed")
             end = at + size + length
             if kind & _IN_RING and (self._read_ring is None or length > _LONGEST_PLACE):
-                raise BrokenFrame(f"a frame says with {length} bytes where it lies in a ring")
+                raise BrokenFrame(f"a frame that names a place in a ring has {length} bytes")
             if end > have:
                 if length + size > len(scratch):
                     self._head = (kind, count, number)

@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from streamactors.actors.dispatching.dispatcher import Dispatcher
-from streamactors.actors.workers.frames import MOST_BUFFERS, BrokenFrame, Buffer, Frame, FrameReader, after_sending
+from streamactors.actors.workers.frames import (
+    MOST_BUFFERS,
+    BrokenFrame,
+    Buffer,
+    Frame,
+    WorkerFrameReader,
+    after_sending,
+)
 from streamactors.actors.workers.process import WorkerProcess
 
 OnFrames = Callable[[list[Frame]], None]
@@ -39,7 +46,7 @@ class WorkerLink:
         self._process = process = WorkerProcess(job)
         self._socket = process.socket
         self._ring = None if process.rings is None else process.rings.writer
-        self._reader = FrameReader(None if process.rings is None else process.rings.reader.read)
+        self._reader = WorkerFrameReader(None if process.rings is None else process.rings.reader.read)
         self.pid = process.pid
         self._pid_fd = process.pid_fd
         dispatcher.register(self._socket, self._on_readable)
@@ -65,7 +72,7 @@ class WorkerLink:
             self._process.kill()
 
     def end_now(self) -> None:
-        """End the process and wait for it; no callback follows. For the end of the system, when the dispatcher takes no more calls."""
+        """End the process and wait for it; no callback follows. For the end of the system, when the dispatcher accepts no further calls."""
         with self._lock:
             if self._over:
                 return

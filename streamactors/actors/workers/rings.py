@@ -101,7 +101,7 @@ class RingReader:
     def read(self, told: Buffer) -> list[bytes]:
         """Return the buffers of the frame whose place and lengths are `told`. Raises BrokenFrame for a place outside the ring."""
         if len(told) % 4 or not told:
-            raise BrokenFrame(f"{len(told)} bytes are no place in a ring")
+            raise BrokenFrame(f"{len(told)} bytes do not name a place in a ring")
         at, *lengths = memoryview(told).cast("I")
         if at < self._start or at + sum(lengths) > self._start + RING_BYTES:
             raise BrokenFrame(f"a frame at byte {at} of {sum(lengths)} bytes, which is outside the ring")

@@ -1,5 +1,5 @@
 """ContextOps: the base of the operators on elements with a context. Written once for SourceWithContext and FlowWithContext:
-`ContextOps[U, Ctx, Mat]` in a signature stands for the one that it is called on, as `Ops` does in operators/base.py."""
+`ContextOps[U, Ctx, Mat]` in a signature is the class that it is called on, as `Ops` does in operators/base.py."""
 
 from __future__ import annotations
 

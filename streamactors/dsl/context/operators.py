@@ -3,6 +3,8 @@
 Only operators that keep the order, and whose results stem from known elements, have this form. When several elements become one result,
 their contexts become a list."""
 
+# Over 400 lines: each operator once, with its contract and its example.
+
 from __future__ import annotations
 
 import asyncio
@@ -13,30 +15,19 @@ from logging import DEBUG, Logger
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.messages import ActorAddress
-from streamactors.clock import Duration, Timeout
 from streamactors.dsl.context.base import ContextOps
 from streamactors.dsl.part import checked_combine, joined, module_of
 from streamactors.dsl.typevars import M2, M3, Ctx, K, Mat, Out, U, V
+from streamactors.durations import Duration
+from streamactors.engine.awaiting import can_be_awaited
 from streamactors.engine.blueprint.modules import AsyncBoundary, MatMapped, Module, StageModule, Wired
-from streamactors.engine.island.awaiting import can_be_awaited
 from streamactors.engine.stage import NOT_USED
-from streamactors.stages.asynchronous.asking import Ask, AskWithStatus
-from streamactors.stages.asynchronous.map_async import MapAsync, MapAsyncUnordered
-from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned, MapAsyncPartitionedUnordered
 from streamactors.stages.checks import function, is_coroutine_function, plain_function, positive
-from streamactors.stages.errors.recovering import MapError
-from streamactors.stages.fold.grouping import Grouped, Sliding
-from streamactors.stages.junctions.fan_in import Merge
-from streamactors.stages.junctions.fan_out import Partition, WireTap
-from streamactors.stages.junctions.sides_first import AlsoTo, DivertTo
-from streamactors.stages.junctions.zipping import Unzip, ZipN
-from streamactors.stages.rate.throttle import Throttle
-from streamactors.stages.transform.expanding import MapConcat
-from streamactors.stages.transform.mapping import Filter, FilterNot, Map
-from streamactors.stages.watching.observing import Log
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Flow, FlowWithContext, Sink
+    from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker
+    from streamactors.stages.restart_settings import RestartSettings
 
 
 class ContextOperators(ContextOps[Out, Ctx, Mat]):
@@ -47,7 +38,14 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
     # ── one element, one result ───────────────────────────────────────────────────────────────────────────────────
 
     def map(self, fn: Callable[[Out], U]) -> ContextOps[U, Ctx, Mat]:
-        """Apply `fn` to each element; its context stays with the result. As `Source.map` otherwise."""
+        """Apply `fn` to each element; its context stays with the result. As `Source.map` otherwise.
+
+        Example:
+            a -1--------2|
+            a.with_context(lambda x: f'at {x}').map(lambda x: x * 10).as_source()
+        """
+        from streamactors.stages.transform.mapping import Map
+
         return self._via(Map(_on_element(plain_function("map", fn, "map_async"))))
 
     def map_async(
@@ -56,9 +54,18 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
-        """Call `fn` with up to `parallelism` elements at a time; results come in order, with their contexts. As `Source.map_async`."""
-        return self._via(MapAsync(parallelism, _async_on_element(function("map_async", fn)), loop))
+        """Call `fn` with up to `parallelism` elements at a time; results come in order, with their contexts. As `Source.map_async`.
+
+        Example:
+            a -4-1|
+            a.with_context(str).map_async(2, wait).as_source()
+        """
+        from streamactors.stages.asynchronous.map_async import MapAsync
+
+        return self._via(MapAsync(parallelism, _async_on_element(function("map_async", fn)), loop, retry, breaker))
 
     def map_async_partitioned(
         self,
@@ -68,11 +75,20 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
-        """As `map_async`, with at most `per_partition` calls per key at a time. As `Source.map_async_partitioned`."""
+        """As `map_async`, with at most `per_partition` calls per key at a time. As `Source.map_async_partitioned`.
+
+        Example:
+            a -3-1-2|
+            a.with_context(str).map_async_partitioned(3, lambda x: x % 2, wait).as_source()
+        """
+        from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned
+
         key_of = _first_of(plain_function("map_async_partitioned: key", key))
         calls = _async_on_element(function("map_async_partitioned", fn))
-        return self._via(MapAsyncPartitioned(parallelism, key_of, calls, per_partition, loop))
+        return self._via(MapAsyncPartitioned(parallelism, key_of, calls, per_partition, loop, retry, breaker))
 
     def map_async_unordered(
         self,
@@ -80,10 +96,19 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         fn: Callable[[Out], Awaitable[U]] | Callable[[Out], U],
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
-        """As `map_async`; each result leaves as soon as its call has ended. As `Source.map_async_unordered`."""
+        """As `map_async`; each result leaves as soon as its call has ended. As `Source.map_async_unordered`.
+
+        Example:
+            a -4-1|
+            a.with_context(str).map_async_unordered(2, wait).as_source()
+        """
+        from streamactors.stages.asynchronous.map_async import MapAsyncUnordered
+
         calls = _async_on_element(function("map_async_unordered", fn))
-        return self._via(MapAsyncUnordered(parallelism, calls, loop))
+        return self._via(MapAsyncUnordered(parallelism, calls, loop, retry, breaker))
 
     def map_async_partitioned_unordered(
         self,
@@ -93,37 +118,81 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
-        """As `map_async_partitioned`; each result leaves as soon as its call has ended."""
+        """As `map_async_partitioned`; each result leaves as soon as its call has ended.
+
+        Example:
+            a -3-1-2|
+            a.with_context(str).map_async_partitioned_unordered(3, lambda x: x % 2, wait).as_source()
+        """
+        from streamactors.stages.asynchronous.partitioned import MapAsyncPartitionedUnordered
+
         key_of = _first_of(plain_function("map_async_partitioned_unordered: key", key))
         calls = _async_on_element(function("map_async_partitioned_unordered", fn))
-        return self._via(MapAsyncPartitionedUnordered(parallelism, key_of, calls, per_partition, loop))
+        return self._via(MapAsyncPartitionedUnordered(parallelism, key_of, calls, per_partition, loop, retry, breaker))
 
-    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> ContextOps[Any, Ctx, Mat]:
+    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> ContextOps[Any, Ctx, Mat]:
         """Send each element, without its context, to an actor, and emit the answers with the contexts; `timeout` in
-        seconds, or as a timedelta or a text. As `Source.ask`."""
+        seconds, or as a timedelta or a string. As `Source.ask`.
+
+        Example:
+            a -1--------2|
+            a.with_context(str).ask(tens).as_source()
+        """
+        from streamactors.stages.asynchronous.asking import Ask
+
         return self._via(Ask(actor, timeout, parallelism, pairs=True))
 
     def ask_with_status(
-        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2
+        self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2
     ) -> ContextOps[Any, Ctx, Mat]:
-        """As `ask`, for an actor that answers with StatusReply; `timeout` in seconds, or as a timedelta or a text.
-        As `Source.ask_with_status`."""
+        """As `ask`, for an actor that answers with StatusReply; `timeout` in seconds, or as a timedelta or a string.
+        As `Source.ask_with_status`.
+
+        Example:
+            a -1--------0|
+            a.with_context(str).ask_with_status(checked).as_source()
+        """
+        from streamactors.stages.asynchronous.asking import AskWithStatus
+
         return self._via(AskWithStatus(actor, timeout, parallelism, pairs=True))
 
     def map_context(self, fn: Callable[[Ctx], V]) -> ContextOps[Out, V, Mat]:
-        """Apply `fn` to each context; the element stays."""
+        """Apply `fn` to each context; the element stays.
+
+        Example:
+            a -1---------2|
+            a.with_context(str).map_context(lambda at: f'at {at}').as_source()
+        """
+        from streamactors.stages.transform.mapping import Map
+
         checked = plain_function("map_context", fn)
         return self._via(Map(lambda pair: (pair[0], checked(pair[1]))))
 
     # ── fewer, or more ────────────────────────────────────────────────────────────────────────────────────────────
 
     def filter(self, predicate: Callable[[Out], Any] | None) -> ContextOps[Out, Ctx, Mat]:
-        """Pass the elements for which `predicate` is true, with their contexts; with None, those that are true themselves."""
+        """Pass the elements for which `predicate` is true, with their contexts; with None, those that are true themselves.
+
+        Example:
+            a -1-----2|
+            a.with_context(str).filter(lambda x: x > 1).as_source()
+        """
+        from streamactors.stages.transform.mapping import Filter
+
         return self._via(Filter(_first_of(predicate if predicate is None else plain_function("filter", predicate))))
 
     def filter_not(self, predicate: Callable[[Out], Any] | None) -> ContextOps[Out, Ctx, Mat]:
-        """Pass the elements for which `predicate` is false, with their contexts; with None, those that are false themselves."""
+        """Pass the elements for which `predicate` is false, with their contexts; with None, those that are false themselves.
+
+        Example:
+            a -1-----2|
+            a.with_context(str).filter_not(lambda x: x > 1).as_source()
+        """
+        from streamactors.stages.transform.mapping import FilterNot
+
         return self._via(
             FilterNot(_first_of(predicate if predicate is None else plain_function("filter_not", predicate)))
         )
@@ -131,7 +200,14 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
     def collect(
         self, fn: Callable[[Out], U | None], when: type | tuple[type, ...] | Callable[[Out], Any] | None = None
     ) -> ContextOps[U, Ctx, Mat]:
-        """Apply a partial function: where it returns None the element is left out, with its context. `when` as in `Source.collect`."""
+        """Apply a partial function: where it returns None the element is left out, with its context. `when` as in `Source.collect`.
+
+        Example:
+            a -1-2|
+            a.with_context(str).collect(lambda x: x * 10 if x > 1 else None).as_source()
+        """
+        from streamactors.stages.transform.mapping import Filter, Map
+
         checked = plain_function("collect", fn)
         if when is not None:
             chosen = (lambda element: isinstance(element, when)) if isinstance(when, (type, tuple)) else when
@@ -147,7 +223,14 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         cost: Callable[[Out], float] | None = None,
         mode: str = "shaping",
     ) -> ContextOps[Out, Ctx, Mat]:
-        """Pass `n` elements, or elements of a cost of `n`, per `per` (ms, a timedelta or a text). As `Source.throttle`."""
+        """Pass `n` elements, or elements of a cost of `n`, per `per` (seconds, a timedelta or a string). As `Source.throttle`.
+
+        Example:
+            a 12|
+            a.with_context(str).throttle(1, '20ms', burst=1).as_source()
+        """
+        from streamactors.stages.rate.throttle import Throttle
+
         of_element = None if cost is None else _first_of(plain_function("throttle: cost", cost))
         return self._via(Throttle(n, per, burst, of_element, mode))
 
@@ -158,51 +241,119 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         level: int = DEBUG,
         logger: Logger | None = None,
     ) -> ContextOps[Out, Ctx, Mat]:
-        """Log elements, without their contexts, and the end. As `Source.log`."""
+        """Log elements, without their contexts, and the end. As `Source.log`.
+
+        Example:
+            a -1--2|
+            a.with_context(str).log('numbers').as_source()
+        """
+        from streamactors.stages.watching.observing import Log
+
         text = None if extract is None else plain_function("log", extract)
         return self._via(Log(name, _first_of(text), level, logger))
 
     def map_concat(self, fn: Callable[[Out], Iterable[U]]) -> ContextOps[U, Ctx, Mat]:
-        """Emit each element of the iterables that `fn` returns; all of one iterable have the context of its element."""
+        """Emit each element of the iterables that `fn` returns; all of one iterable have the context of its element.
+
+        Example:
+            a -1--2|
+            a.with_context(str).map_concat(lambda x: range(x)).as_source()
+        """
+        from streamactors.stages.transform.expanding import MapConcat
+
         checked = plain_function("map_concat", fn)
         return self._via(MapConcat(lambda pair: ((element, pair[1]) for element in checked(pair[0]))))
 
     def grouped(self, n: int) -> ContextOps[list[Out], list[Ctx], Mat]:
-        """Emit lists of n elements, with the list of their contexts. As `Source.grouped`."""
+        """Emit lists of n elements, with the list of their contexts. As `Source.grouped`.
+
+        Example:
+            a -1-2|
+            a.with_context(str).grouped(2).as_source()
+        """
+        from streamactors.stages.fold.grouping import Grouped
+        from streamactors.stages.transform.mapping import Map
+
         return self._via(Grouped(n))._via(Map(_unzipped))
 
     def sliding(self, n: int, step: int = 1) -> ContextOps[list[Out], list[Ctx], Mat]:
-        """Emit windows of n elements, each `step` further, with the list of their contexts. As `Source.sliding`."""
+        """Emit windows of n elements, each `step` further, with the list of their contexts. As `Source.sliding`.
+
+        Example:
+            a -1-2-3|
+            a.with_context(str).sliding(2).as_source()
+        """
+        from streamactors.stages.fold.grouping import Sliding
+        from streamactors.stages.transform.mapping import Map
+
         return self._via(Sliding(n, step))._via(Map(_unzipped))
 
     # ── errors and other parts ────────────────────────────────────────────────────────────────────────────────────
 
     def map_error(self, fn: Callable[[BaseException], BaseException]) -> ContextOps[Out, Ctx, Mat]:
-        """Replace the error of a failing stream. As `Source.map_error`."""
+        """Replace the error of a failing stream. As `Source.map_error`.
+
+        Example:
+            a -1-#
+            a.with_context(str).map_error(lambda error: ValueError('other')).as_source()
+        """
+        from streamactors.stages.errors.recovering import MapError
+
         return self._via(MapError(fn))
 
-    def also_to(self, sink: Sink[tuple[Out, Ctx], Any]) -> ContextOps[Out, Ctx, Mat]:
-        """Send every pair (element, context) to `sink` as well. As `Source.also_to`."""
-        return self._fan_out(AlsoTo(1), module_of("also_to", sink, (1, 0)))
+    def also_to(self, *sinks: Sink[tuple[Out, Ctx], Any]) -> ContextOps[Out, Ctx, Mat]:
+        """Send every pair (element, context) to all `sinks` as well. As `Source.also_to`.
 
-    def also_to_all(self, *sinks: Sink[tuple[Out, Ctx], Any]) -> ContextOps[Out, Ctx, Mat]:
-        """Send every pair (element, context) to all `sinks` as well. As `Source.also_to_all`."""
-        return self._fan_out(AlsoTo(len(sinks)), *(module_of("also_to_all", sink, (1, 0)) for sink in sinks))
+        Example:
+            a -1--2|
+            a.with_context(str).also_to(Sink.foreach(seen.append)).as_source()
+        """
+        from streamactors.stages.junctions.sides_first import AlsoTo
+
+        return self._fan_out(AlsoTo(len(sinks)), *(module_of("also_to", sink, (1, 0)) for sink in sinks))
 
     def also_to_context(self, sink: Sink[Ctx, Any]) -> ContextOps[Out, Ctx, Mat]:
-        """Send every context, without its element, to `sink` as well. As `Source.also_to`."""
+        """Send every context, without its element, to `sink` as well. As `Source.also_to`.
+
+        Example:
+            a -1--2|
+            a.with_context(str).also_to_context(Sink.foreach(seen.append)).as_source()
+        """
+        from streamactors.stages.junctions.sides_first import AlsoTo
+
         return self._fan_out(AlsoTo(1), _second_into("also_to_context", sink))
 
     def wire_tap(self, sink: Sink[tuple[Out, Ctx], Any]) -> ContextOps[Out, Ctx, Mat]:
-        """Send pairs (element, context) to `sink` as far as it has demand; it never slows the stream. As `Source.wire_tap`."""
+        """Send pairs (element, context) to `sink` as far as it has demand; it never slows the stream. As `Source.wire_tap`.
+
+        Example:
+            a -1--2|
+            a.with_context(str).wire_tap(Sink.foreach(seen.append)).as_source()
+        """
+        from streamactors.stages.junctions.fan_out import WireTap
+
         return self._fan_out(WireTap(), module_of("wire_tap", sink, (1, 0)))
 
     def wire_tap_context(self, sink: Sink[Ctx, Any]) -> ContextOps[Out, Ctx, Mat]:
-        """Send contexts, without their elements, to `sink` as far as it has demand. As `Source.wire_tap`."""
+        """Send contexts, without their elements, to `sink` as far as it has demand. As `Source.wire_tap`.
+
+        Example:
+            a -1--2|
+            a.with_context(str).wire_tap_context(Sink.foreach(seen.append)).as_source()
+        """
+        from streamactors.stages.junctions.fan_out import WireTap
+
         return self._fan_out(WireTap(), _second_into("wire_tap_context", sink))
 
     def divert_to(self, sink: Sink[tuple[Out, Ctx], Any], when: Callable[[Out], Any]) -> ContextOps[Out, Ctx, Mat]:
-        """Send the pairs for whose element `when` is true to `sink` instead of downstream. As `Source.divert_to`."""
+        """Send the pairs for whose element `when` is true to `sink` instead of downstream. As `Source.divert_to`.
+
+        Example:
+            a -1--2|
+            a.with_context(str).divert_to(Sink.foreach(seen.append), when=lambda x: x > 1).as_source()
+        """
+        from streamactors.stages.junctions.sides_first import DivertTo
+
         chosen = _first_of(plain_function("divert_to", when))
         return self._fan_out(DivertTo(chosen), module_of("divert_to", sink, (1, 0)))
 
@@ -210,12 +361,26 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         """Run the elements, without their contexts, through a plain flow.
 
         The flow must emit exactly one result for each element, in order: results are joined with the contexts by counting. A flow that
-        drops, adds or reorders elements gives them wrong contexts."""
+        drops, adds or reorders elements gives them wrong contexts.
+
+        Example:
+            a -1--2|
+            a.with_context(str).unsafe_data_via(Flow.map(lambda x: x * 10)).as_source()
+        """
         return self._with(joined(self.module, _beside_contexts("unsafe_data_via", flow)))
 
     def unsafe_optional_data_via(self, flow: Flow[Any, U, Any]) -> ContextOps[U | None, Ctx, Mat]:
         """As `unsafe_data_via`; elements that are None pass beside the flow, with their contexts. The order between the two ways is not
-        kept."""
+        kept.
+
+        Example:
+            a -1--2|
+            numbers = a.map(lambda x: (x if x > 1 else None, str(x))).via(FlowWithContext.identity().as_flow())
+            numbers.with_context(lambda pair: pair[1]).map(lambda pair: pair[0]).unsafe_optional_data_via(Flow.map(lambda x: x * 10)).as_source()
+        """
+        from streamactors.stages.junctions.fan_in import Merge
+        from streamactors.stages.junctions.fan_out import Partition
+
         ways = Wired(
             (
                 StageModule(Partition(2, lambda pair: 0 if pair[0] is None else 1)),
@@ -232,20 +397,41 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
     def via_mat(
         self, flow: FlowWithContext[Out, Ctx, U, V, M2], combine: Callable[[Mat, M2], M3]
     ) -> ContextOps[U, V, M3]:
-        """As `via`; the materialized value is `combine(this part's, the flow's)`."""
+        """As `via`; the materialized value is `combine(this part's, the flow's)`.
+
+        Example:
+            a -1--2|
+            watched = FlowWithContext.from_pairs(Flow.identity().watch_termination())
+            a.with_context(str).via_mat(watched, Keep.right).to(Sink.foreach(seen.append)).run()
+        """
         module = module_of("via_mat", flow, (1, 1))
         return self._with(joined(self.module, module, checked_combine("via_mat", combine)))
 
     def map_materialized_value(self, fn: Callable[[Mat], M2]) -> ContextOps[Out, Ctx, M2]:
-        """Return this part with `fn(materialized value)` as its materialized value."""
+        """Return this part with `fn(materialized value)` as its materialized value.
+
+        Example:
+            a -1--2|
+            a.with_context(str).map_materialized_value(lambda value: seen.append('run')).as_source()
+        """
         return self._with(MatMapped(self.module, plain_function("map_materialized_value", fn)))
 
     def via(self, flow: FlowWithContext[Out, Ctx, U, V, Any]) -> ContextOps[U, V, Mat]:
-        """Append a flow with context."""
+        """Append a flow with context.
+
+        Example:
+            a -1--2|
+            a.with_context(str).via(FlowWithContext.identity().map(lambda x: x * 10)).as_source()
+        """
         return self._with(joined(self.module, module_of("via", flow, (1, 1))))
 
     def async_boundary(self, buffer: int | None = None, *, process: bool = False) -> ContextOps[Out, Ctx, Mat]:
-        """Run the following stages in another actor. As `Source.async_boundary`."""
+        """Run the following stages in another actor. As `Source.async_boundary`.
+
+        Example:
+            a -1--2|
+            a.with_context(str).async_boundary().map(lambda x: x * 10).as_source()
+        """
         if buffer is not None:
             positive("async_boundary", "buffer", buffer)
         return self._via(AsyncBoundary(buffer, process))
@@ -253,6 +439,8 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
 
 def _beside_contexts(operator: str, flow: Any) -> Module:
     """Return a flow of pairs that runs the elements through `flow` and the contexts beside it."""
+    from streamactors.stages.junctions.zipping import Unzip, ZipN
+
     return Wired(
         (StageModule(Unzip()), module_of(operator, flow, (1, 1)), StageModule(ZipN(2))),
         (((0, 0), (1, 0)), ((0, 1), (2, 1)), ((1, 0), (2, 0))),
@@ -263,6 +451,8 @@ def _beside_contexts(operator: str, flow: Any) -> Module:
 
 
 def _second_into(operator: str, sink: Any) -> Module:
+    from streamactors.stages.transform.mapping import Map
+
     return joined(StageModule(Map(lambda pair: pair[1])), module_of(operator, sink, (1, 0)))
 
 

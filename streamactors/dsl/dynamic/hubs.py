@@ -16,7 +16,7 @@ from streamactors.engine.blueprint.modules import MatMapped, Module, StageModule
 from streamactors.engine.stage import GraphStage
 from streamactors.engine.user_code import shortened
 from streamactors.stages.checks import plain_function
-from streamactors.stages.hubs.broadcast_hub import BUFFER, BroadcastHubConsumer, BroadcastHubSink, Exchange
+from streamactors.stages.hubs.broadcast_hub import BroadcastHubConsumer, BroadcastHubSink, Exchange
 from streamactors.stages.hubs.merge_hub import PER_PRODUCER, HubEntrance, MergeHubProducer, MergeHubSource
 from streamactors.stages.hubs.partition_hub import (
     ConsumerInfo,
@@ -25,6 +25,7 @@ from streamactors.stages.hubs.partition_hub import (
     PartitionHubSink,
     Route,
 )
+from streamactors.stages.hubs.shared import BUFFER
 
 
 class MergeHubControl:
@@ -34,7 +35,16 @@ class MergeHubControl:
         self._entrance = entrance
 
     def drain_and_complete(self) -> None:
-        """Cancel streams that are run into the hub from now on; complete the hub when those that run have completed. Any thread."""
+        """Cancel streams that are run into the hub from now on; complete the hub when those that run have completed. Any thread.
+
+        Example:
+            a -1---2|
+            (into, control), merged = MergeHub.source_with_draining().pre_materialize(system)
+            a.run_with(into)
+            system.clock.settle()
+            control.drain_and_complete()
+            merged
+        """
         self._entrance.drain()
 
 
@@ -54,6 +64,14 @@ class MergeHub:
         Backpressures when: a producer has `per_producer_buffer` elements in the hub; this producer waits.
         Completes when: never.                        Cancels when: downstream cancels; the producers are cancelled.
         Fails when: never; a producer that fails leaves.
+
+        Example:
+            a -1---2|
+            b --x---y|
+            into, merged = MergeHub.source().pre_materialize(system)
+            a.run_with(into)
+            b.run_with(into)
+            merged.take(4)
         """
         return Source(MatMapped(StageModule(MergeHubSource(per_producer_buffer)), _producer))
 
@@ -61,7 +79,17 @@ class MergeHub:
     def source_with_draining(
         per_producer_buffer: int = PER_PRODUCER,
     ) -> Source[Any, tuple[Sink[Any, StreamFuture[None]], MergeHubControl]]:
-        """As `source`; the materialized value is (sink, control), and `control.drain_and_complete()` ends the hub."""
+        """As `source`; the materialized value is (sink, control), and `control.drain_and_complete()` ends the hub.
+
+        Example:
+            from streamactors import Keep, MergeHub, Sink, Source
+
+            (sink, control), result = MergeHub.source_with_draining().to_mat(Sink.to_list(), Keep.both).run()
+            for numbers in (range(3), range(10, 12)):
+                Source.from_iterable(numbers).run_with(sink).result(timeout=5)
+            control.drain_and_complete()
+            print(result.result(timeout=5))
+        """
         return Source(
             MatMapped(
                 StageModule(MergeHubSource(per_producer_buffer)),
@@ -86,6 +114,10 @@ class BroadcastHub:
         left.
         Completes when: upstream completes; each consumer gets the rest first.
         Fails when: upstream fails: all consumers fail at once.
+
+        Example:
+            a -1-2-3|
+            a.run_with(BroadcastHub.sink()).map(lambda x: x * 10)
         """
         return Sink(_consumed(BroadcastHubSink(buffer, start_after), _broadcast))
 
@@ -102,6 +134,10 @@ class PartitionHub:
         Backpressures when: `buffer` elements wait in all, fewer than `start_after` consumers have joined, or none is left.
         Completes when: upstream completes; each consumer gets the rest first.
         Fails when: upstream or `partition` fails, or the index is too large: all consumers fail at once.
+
+        Example:
+            a -1-2-3|
+            a.run_with(PartitionHub.sink(lambda size, x: x % size))
         """
         plain_function("PartitionHub.sink", partition)
 
@@ -125,6 +161,10 @@ class PartitionHub:
         """As `sink`; `make()` returns, once per run, a function `route(info, element)` that returns the id of a consumer.
 
         `info.consumer_ids` are the ids, `info.size` their number, `info.queue_size(id)` the elements that wait for a consumer.
+
+        Example:
+            a -1-2-3|
+            a.run_with(PartitionHub.stateful_sink(lambda: lambda info, x: min(info.consumer_ids, key=info.queue_size)))
         """
         return Sink(_consumed(PartitionHubSink(make, start_after, buffer), _partition))
 

@@ -1,4 +1,4 @@
-"""KillSwitches: flows by which a running stream can be ended from outside."""
+"""KillSwitches: flows by which code outside a stream ends it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SharedKillSwitch(KillSwitch):
         super().__init__()
         if not isinstance(name, str) or not name:
             raise BuildError(
-                f"KillSwitches.shared: the name must be a text that is not empty, got {shortened(name, 60)}"
+                f"KillSwitches.shared: the name must be a string that is not empty, got {shortened(name, 60)}"
             )
         self.name = name
 
@@ -49,15 +49,32 @@ class KillSwitches:
         """Return a flow that passes elements on; each run materializes a new switch.
 
         Completes when: upstream completes, or shutdown is called.   Fails when: abort is called.
+
+        Example:
+            a -1-2-3|
+            a.via(KillSwitches.single())
         """
         return Flow(StageModule(KillSwitchStage()))
 
     @staticmethod
     def single_bidi() -> BidiFlow[Any, Any, Any, Any, KillSwitch]:
-        """Return a bidi flow whose two directions end together; each run materializes a new switch."""
+        """Return a bidi flow whose two directions end together; each run materializes a new switch.
+
+        Example:
+            a -1-2-3|
+            a.via(KillSwitches.single_bidi().join(Flow.map(lambda x: x * 10)))
+        """
         return BidiFlow(StageModule(KillSwitchStage(two_ways=True)))
 
     @staticmethod
     def shared(name: str = "kill_switch") -> SharedKillSwitch:
-        """Return a switch for many streams: put its `flow()` into each."""
+        """Return a switch for many streams: put its `flow()` into each.
+
+        Example:
+            a -1-2-3|
+            b ----|
+            switch = KillSwitches.shared()
+            b.run_with(Sink.on_complete(lambda error: switch.shutdown()))
+            a.via(switch.flow())
+        """
         return SharedKillSwitch(name)

@@ -27,6 +27,11 @@ class PubSub:
         Up to `buffer` messages are held while there is no demand; then `overflow` decides (see `Source.queue`).
         Emits when: there is demand and a message is held.   Backpressures when: never.
         Completes when: never.                        Fails when: the topic ends; with overflow "fail", when `buffer` are held.
+
+        Example:
+            a -x-y-z|
+            a.run_with(PubSub.sink(topic))
+            PubSub.source(topic).take(2)
         """
         return Source(StageModule(TopicSource(topic, buffer, overflow)))
 
@@ -35,5 +40,16 @@ class PubSub:
         """Return a sink that publishes each element; the end of its stream is not published.
 
         Materializes: a future that ends with the stream.   Backpressures when: never.   Cancels when: the topic ends.
+
+        Example:
+            from streamactors import ActorSystem, PubSub, Sink, Source, VirtualClock
+            from streamactors.actors import Topic
+
+            with ActorSystem("example", clock=VirtualClock()) as system:
+                topic = system.create_actor(Topic)
+                first_two = PubSub.source(topic).take(2).run_with(Sink.to_list(), system)
+                system.clock.settle()                                    # the source has subscribed
+                Source.from_iterable("abc").run_with(PubSub.sink(topic), system)
+                print(first_two.result(timeout=5))
         """
         return Sink(StageModule(TellSink(topic, NO_MESSAGE, lambda error: NO_MESSAGE, Publish)))

@@ -14,8 +14,8 @@ from streamactors.dsl.typevars import K, T, U, V
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.stages.control.restart import RestartingFlow, RestartingSink, RestartingSource
-from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.control.retry import Retrying
+from streamactors.stages.restart_settings import RestartSettings
 
 
 class RestartSource:
@@ -28,12 +28,21 @@ class RestartSource:
         Emits when: the source does.                  Backpressures when: downstream does; no element comes during a back-off.
         Completes when: restarts are used up and the source completed.   Cancels when: downstream cancels.
         Fails when: the source failed, and restarts are used up or `restart_on` is False for the error.
+
+        Example:
+            a -1-2#
+            RestartSource.with_backoff(RestartSettings('20ms', '20ms', random_factor=0), lambda: a).take(4)
         """
         return Source(StageModule(RestartingSource(settings, make, only_on_failures=False)))
 
     @staticmethod
     def on_failures_with_backoff(settings: RestartSettings, make: Callable[[], Source[T, Any]]) -> Source[T, NotUsed]:
-        """As `with_backoff`, but the stage completes when the source completes."""
+        """As `with_backoff`, but the stage completes when the source completes.
+
+        Example:
+            a -1-2|
+            RestartSource.on_failures_with_backoff(RestartSettings('20ms', '20ms', random_factor=0), lambda: a)
+        """
         return Source(StageModule(RestartingSource(settings, make, only_on_failures=True)))
 
 
@@ -54,6 +63,10 @@ class RestartFlow:
         Completes when: upstream does and the flow completes, or restarts are used up.   Cancels when: downstream cancels.
         Fails when: the flow failed, and restarts are used up, `restart_on` is False for the error, or upstream has completed and no element
         is left; upstream fails and the flow, too.
+
+        Example:
+            a -1-0---3|
+            a.via(RestartFlow.with_backoff(RestartSettings('20ms', '20ms', random_factor=0), lambda: Flow.map(lambda x: 6 // x)))
         """
         return Flow(StageModule(RestartingFlow(settings, make, only_on_failures=False, redeliver=redeliver)))
 
@@ -61,7 +74,13 @@ class RestartFlow:
     def on_failures_with_backoff(
         settings: RestartSettings, make: Callable[[], Flow[T, U, Any]], *, redeliver: bool = False
     ) -> Flow[T, U, Any]:
-        """As `with_backoff`, but the stage completes when the flow completes."""
+        """As `with_backoff`, but the stage completes when the flow completes.
+
+        Example:
+            a -1-0---3-1-2|
+            settings = RestartSettings('20ms', '20ms', random_factor=0)
+            a.via(RestartFlow.on_failures_with_backoff(settings, lambda: Flow.map(lambda x: 6 // x).take(2)))
+        """
         return Flow(StageModule(RestartingFlow(settings, make, only_on_failures=True, redeliver=redeliver)))
 
 
@@ -80,6 +99,11 @@ class RestartSink:
 
         Backpressures when: the sink does, and during a back-off.
         Cancels when: the sink failed or cancelled, and restarts are used up or `restart_on` is False for the error.
+
+        Example:
+            a -1-0---3|
+            settings = RestartSettings('20ms', '20ms', random_factor=0)
+            a.to(RestartSink.with_backoff(settings, lambda: Sink.foreach(lambda x: seen.append(6 // x)))).run()
         """
         return Sink(StageModule(RestartingSink(settings, make, only_on_failures=False, redeliver=redeliver)))
 
@@ -87,7 +111,13 @@ class RestartSink:
     def on_failures_with_backoff(
         settings: RestartSettings, make: Callable[[], Sink[T, Any]], *, redeliver: bool = False
     ) -> Sink[T, Any]:
-        """As `with_backoff`, but the stage cancels when the sink cancels because it needs no more elements."""
+        """As `with_backoff`, but the stage cancels when the sink cancels because it needs no more elements.
+
+        Example:
+            a -1-0---3|
+            settings = RestartSettings('20ms', '20ms', random_factor=0)
+            a.to(RestartSink.on_failures_with_backoff(settings, lambda: Sink.foreach(lambda x: seen.append(6 // x)))).run()
+        """
         return Sink(StageModule(RestartingSink(settings, make, only_on_failures=True, redeliver=redeliver)))
 
 
@@ -106,6 +136,10 @@ class RetryFlow:
         Backpressures when: downstream does, an element is inside the flow, or a back-off runs.
         Completes when: upstream completes and the last element's result has been emitted.   Cancels when: downstream cancels.
         Fails when: the flow fails, completes or cancels early, or emits more than one result for an element; `decide` raises.
+
+        Example:
+            a 2---1|
+            a.via(RetryFlow.with_backoff(RestartSettings('20ms', '20ms', random_factor=0), Flow.map(lambda x: x - 1), lambda x, y: y or None))
         """
         return Flow(StageModule(Retrying(settings, flow, decide)))
 
@@ -115,7 +149,15 @@ class RetryFlow:
         flow: FlowWithContext[T, K, U, V, Any],
         decide: Callable[[tuple[T, K], tuple[U, V]], tuple[T, K] | None],
     ) -> FlowWithContext[T, K, U, V, NotUsed]:
-        """As `with_backoff`; elements, results and what `decide` returns are pairs (element, context)."""
+        """As `with_backoff`; elements, results and what `decide` returns are pairs (element, context).
+
+        Example:
+            a 2---1|
+            less = FlowWithContext.identity().map(lambda x: x - 1)
+            settings = RestartSettings('20ms', '20ms', random_factor=0)
+            again = RetryFlow.with_backoff_and_context(settings, less, lambda taken, result: result if result[0] else None)
+            a.with_context(str).via(again).as_source()
+        """
         return FlowWithContext(StageModule(Retrying(settings, flow, decide)))
 
 

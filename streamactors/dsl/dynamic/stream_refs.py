@@ -1,6 +1,6 @@
 """Stream refs: one end of a stream is a value that can be sent to another process or host, which then runs the other end.
 
-A ref is a text (`str(ref)`, `SourceRef.parse(text)`): send it by any means, for example as a Kafka record. It holds the token that opens
+A ref is a string (`str(ref)`, `SourceRef.parse(text)`): send it by any means, for example as a Kafka record. It holds the token that opens
 the stream, so treat it as a password. A ref can be used once."""
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
+from streamactors.durations import Duration
 from streamactors.engine.blueprint.modules import MatMapped, StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.engine.user_code import shortened
@@ -30,10 +30,12 @@ class _Ref:
     host: str
     """The host on which the other end listens."""
     port: int
+    """Its port."""
     token: bytes
+    """The secret of this ref, which the other end asks for."""
 
     def __str__(self) -> str:
-        """Return the ref as a text, for `parse` in another process."""
+        """Return the ref as a string, for `parse` in another process."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         token = base64.urlsafe_b64encode(self.token).decode().rstrip("=")
         return f"streamactors-{self._role()}://{token}@{host}:{self.port}"
@@ -56,7 +58,7 @@ class _Ref:
         except (ValueError, TypeError, AttributeError, binascii.Error):
             pass
         shown = text.partition("://")[0] + "://…" if isinstance(text, str) and "://" in text else shortened(text, 40)
-        raise StreamRefError(f"{shown} is no {cls.__name__}; expected streamactors-{cls._role()}://token@host:port")
+        raise StreamRefError(f"{shown} is not a {cls.__name__}; expected streamactors-{cls._role()}://token@host:port")
 
     def _place(self) -> Place:
         return Place(self._role(), self.host, self.port, self.token)
@@ -67,7 +69,7 @@ class SourceRef(_Ref, Generic[T]):
     """A stream of another process, to be read here, once."""
 
     def source(self, *, window: int = WINDOW, tls: Any = None) -> Source[T, NotUsed]:
-        """Return the source of the stream's elements. `window`: the most elements that are on the way or wait here.
+        """Return the source of the stream's elements. `window`: the most elements that are in transit or wait here.
 
         It fails with StreamRefError when the other end fails or dies, with ConnectionFailed when nothing listens there. When it is
         cancelled, the other end is."""
@@ -102,8 +104,8 @@ class StreamRefs:
     ) -> Sink[Any, StreamFuture[SourceRef[Any]]]:
         """Return a sink whose elements another process reads. It materializes a future of the SourceRef, there as soon as it runs.
 
-        The sink waits for the other end up to `subscription_timeout` (milliseconds, a timedelta, or a text), then fails with StreamTimeout. It
-        fails with StreamRefError when the other end fails or dies. `advertised_host` stands in the ref instead of `host`, for example
+        The sink waits for the other end up to `subscription_timeout` (seconds, a timedelta, or a string), then fails with StreamTimeout. It
+        fails with StreamRefError when the other end fails or dies. `advertised_host` is written into the ref instead of `host`, for example
         for "0.0.0.0". `tls` is the server's `ssl.SSLContext`; the other end gives a client's. A mark is done when the other end has taken
         everything."""
         listener = RefListener("source_ref", "source", host, advertised_host, tls, subscription_timeout)
@@ -120,8 +122,8 @@ class StreamRefs:
     ) -> Source[Any, StreamFuture[SinkRef[Any]]]:
         """Return a source of the elements that another process sends. It materializes a future of the SinkRef, there as soon as it runs.
 
-        The arguments are those of `source_ref`, such as `subscription_timeout` (milliseconds, a timedelta, or a text); `window` is the most
-        elements that are on the way or wait here."""
+        The arguments are those of `source_ref`, such as `subscription_timeout` (seconds, a timedelta, or a string); `window` is the most
+        elements that are in transit or wait here."""
         listener = RefListener("sink_ref", "sink", host, advertised_host, tls, subscription_timeout)
         return Source(MatMapped(StageModule(Receiving(listener, window)), lambda future: _ref(SinkRef, future)))
 

@@ -7,13 +7,13 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.flow import Flow
 from streamactors.dsl.keep import Keep
 from streamactors.dsl.part import module_of
 from streamactors.dsl.runnable import RunnableGraph
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
+from streamactors.durations import Duration
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.log_limit import log_limited
 from streamactors.stages.network.server import ServerBinding, TcpServer
@@ -71,11 +71,11 @@ class Tcp:
         connect_timeout: Duration = "10s",
         half_close: bool = True,
     ) -> Flow[bytes, bytes, StreamFuture[OutgoingConnection]]:
-        """Return a flow that sends bytes to a server and emits those that come back; each run connects anew.
+        """Return a flow that sends bytes to a server and emits those that come back; each run makes a new connection.
 
         With `tls` the certificate is checked against `server_hostname`, by default the host. `connect_timeout` is a number of
-        milliseconds, a timedelta, or a text such as "5s". When upstream ends, the server hears it (not with TLS, which has no such
-        signal) and reading goes on; with `half_close=False` the connection is closed. It materializes a future of the
+        seconds, a timedelta, or a string such as "5s". When upstream ends, the server hears it (not with TLS, which has no such
+        signal), and reading continues; with `half_close=False` the connection is closed. It materializes a future of the
         OutgoingConnection. Errors are ConnectionFailed and name the address."""
         return Flow(StageModule(OutgoingTcp(host, port, tls, server_hostname, connect_timeout, half_close)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Never, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, overload
 
 from streamactors.dsl.compose import Wirable
 from streamactors.dsl.typevars import U
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from streamactors.dsl.flow import Flow
+    from streamactors.dsl.graph.graph_dsl import GraphDSL
     from streamactors.dsl.part import Part
     from streamactors.dsl.sink import Sink
     from streamactors.engine.stage import GraphStage, Junction, Stage
@@ -25,21 +26,11 @@ else:
 """What a placed part takes and emits. Any for a part whose ports have several types."""
 
 
-class Wiring(Protocol):
-    """A GraphDSL as its ports see it."""
-
-    def wire(self, source: Any, target: Any) -> Placed:
-        """Connect an outlet and an inlet; return the target's part."""
-
-    def place(self, part: Any) -> Placed:
-        """Return the handle of a part, added now if it is not in the graph yet."""
-
-
 class _Shift(Wirable, Generic[In, Out]):
     """An operand of `>>`. GraphDSL.wire has the rules."""
 
     __slots__ = ()
-    graph: Wiring
+    graph: GraphDSL
 
     @overload
     def __rshift__(
@@ -71,7 +62,7 @@ class Placed(_Shift[In, Out]):
 
     __slots__ = ("graph", "index", "module", "name")
 
-    def __init__(self, graph: Wiring, index: int, module: Module, name: str) -> None:
+    def __init__(self, graph: GraphDSL, index: int, module: Module, name: str) -> None:
         self.graph = graph
         self.index = index
         self.module = module
@@ -118,7 +109,7 @@ class _Port(_Shift[In, Out]):
         self.number = number
 
     @property
-    def graph(self) -> Wiring:  # type: ignore[override]
+    def graph(self) -> GraphDSL:  # type: ignore[override]
         return self.part.graph
 
     @property

@@ -5,74 +5,138 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from streamactors.actors.messages import ActorAddress
-from streamactors.clock import Timeout
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
+from streamactors.durations import Duration
+
+if TYPE_CHECKING:
+    from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker
+    from streamactors.stages.restart_settings import RestartSettings
 
 
 class AsyncOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators that call coroutines, processes or actors, inherited by Source, Flow and sub-flows."""
 
     __slots__ = ()
 
     @overload
     def map_async(
-        self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Awaitable[U]],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async(
-        self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Future[U]],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async(
-        self, parallelism: int, fn: Callable[[Out], U], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], U],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async(
-        self, parallelism: int, fn: Callable[[Out], Any], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Any],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[Any, Mat]:
         """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
 
         A coroutine function runs on the system's asyncio loop, or on `loop`, your own running loop, so that it can use clients and locks that were
         made there. A plain function runs on the system's threads and may block; it may also return a future or an awaitable. None is a result
         like any other.
-        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run or wait to be emitted.
+
+        `retry`: a failed call is made again after the back-off of the settings, `max_restarts` times, for errors that `restart_on` chooses. The
+        element keeps its place and other calls run meanwhile. `breaker`: a circuit breaker around the calls. While it is open, an element
+        whose call it refuses waits for the next trial, if there is a `retry`, and uses up no attempt; without `retry` the call fails with CircuitOpen.
+        Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run, wait for an attempt or wait to be emitted.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails, at once, without waiting for older calls.
+        Fails when: a call fails and is not made again, at once, without waiting for older calls.
         Supervision: resume and restart drop the element.
         Marks: in the queue of calls.
+
+        Example:
+            a 4-1---2|
+            a.map_async(2, wait)
         """
         from streamactors.stages.asynchronous.map_async import MapAsync
 
-        return self._via(MapAsync(parallelism, fn, loop))
+        return self._via(MapAsync(parallelism, fn, loop, retry, breaker))
 
     @overload
     def map_async_unordered(
-        self, parallelism: int, fn: Callable[[Out], Awaitable[U]], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Awaitable[U]],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_unordered(
-        self, parallelism: int, fn: Callable[[Out], Future[U]], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Future[U]],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_unordered(
-        self, parallelism: int, fn: Callable[[Out], U], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], U],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async_unordered(
-        self, parallelism: int, fn: Callable[[Out], Any], *, loop: AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Out], Any],
+        *,
+        loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[Any, Mat]:
-        """Call `fn` as `map_async` does; emit each result as soon as its call has ended.
+        """Call `fn` as `map_async` does, also with `retry` and `breaker`; emit each result as soon as its call has ended.
 
         Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
         Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
         Marks: when all elements before them have left.
+
+        Example:
+            a 4-1---2|
+            a.map_async_unordered(2, wait)
         """
         from streamactors.stages.asynchronous.map_async import MapAsyncUnordered
 
-        return self._via(MapAsyncUnordered(parallelism, fn, loop))
+        return self._via(MapAsyncUnordered(parallelism, fn, loop, retry, breaker))
 
     @overload
     def map_async_partitioned(
@@ -83,6 +147,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -93,6 +159,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -103,6 +171,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async_partitioned(
         self,
@@ -112,19 +182,26 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[Any, Mat]:
         """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
 
         Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
+        `retry` and `breaker` as in `map_async`; a key stays busy while its call waits for the next attempt.
         Emits when: the oldest call has ended.
         Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
         Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
         Marks: in the queue of calls.
+
+        Example:
+            a 3-1-2|
+            a.map_async_partitioned(3, lambda x: x % 2, wait)
         """
         from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned
 
-        return self._via(MapAsyncPartitioned(parallelism, key, fn, per_partition, loop))
+        return self._via(MapAsyncPartitioned(parallelism, key, fn, per_partition, loop, retry, breaker))
 
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
@@ -140,6 +217,14 @@ class AsyncOps(Ops[Out, Mat]):
         marks another process repeats the task.
         Supervision: resume and restart drop the element; the decider is called in the worker process.
         Marks: in the queue of tasks.
+
+        Example:
+            from streamactors import Sink, Source
+
+            def square(x):
+                return x * x
+
+            print(Source.range(4).map_parallel(square, processes=2).run_with(Sink.to_list()).result(timeout=60))
         """
         from streamactors.stages.asynchronous.map_parallel import MapParallel
 
@@ -154,6 +239,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -164,6 +251,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -174,6 +263,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async_partitioned_unordered(
         self,
@@ -183,6 +274,8 @@ class AsyncOps(Ops[Out, Mat]):
         per_partition: int = 1,
         *,
         loop: AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> Ops[Any, Mat]:
         """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
 
@@ -192,20 +285,17 @@ class AsyncOps(Ops[Out, Mat]):
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
         Fails when: a call fails, at once.            Supervision: resume and restart drop the element.
         Marks: when all elements before them have left.
+
+        Example:
+            a 3-1-2|
+            a.map_async_partitioned_unordered(3, lambda x: x % 2, wait)
         """
         from streamactors.stages.asynchronous.partitioned import MapAsyncPartitionedUnordered
 
-        return self._via(MapAsyncPartitionedUnordered(parallelism, key, fn, per_partition, loop))
+        return self._via(MapAsyncPartitionedUnordered(parallelism, key, fn, per_partition, loop, retry, breaker))
 
-    @overload
-    def ask(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Ops[Any, Mat]: ...
-
-    @overload
-    def ask(self, parallelism: int, actor: ActorAddress, timeout: Timeout = "5s", /) -> Ops[Any, Mat]: ...
-
-    def ask(self, actor: Any, timeout: Any = None, parallelism: Any = None) -> Ops[Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time: by default 2,
-        with a `timeout` of 5 s. Akka's order of arguments, `ask(parallelism, actor, timeout)`, works as well.
+    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
+        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
         A number as `timeout` is seconds.
 
         Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
@@ -213,22 +303,28 @@ class AsyncOps(Ops[Out, Mat]):
         Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
         Supervision: resume and restart drop the element.
         Marks: in the queue of questions.
+
+        Example:
+            a -1-2-3|
+            a.ask(tens)
         """
         from streamactors.stages.asynchronous.asking import Ask
 
-        if isinstance(actor, int):
-            parallelism, actor, timeout = actor, timeout, parallelism
-        return self._via(Ask(actor, "5s" if timeout is None else timeout, 2 if parallelism is None else parallelism))
+        return self._via(Ask(actor, timeout, parallelism))
 
-    def ask_with_status(self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
+    def ask_with_status(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
         """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
         A number as `timeout` is seconds.
 
         Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
         Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is no StatusReply; the actor has stopped.
+        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is not a StatusReply; the actor has stopped.
         Supervision: resume and restart drop the element.
         Marks: in the queue of questions.
+
+        Example:
+            a -1-2-0-3|
+            a.ask_with_status(checked)
         """
         from streamactors.stages.asynchronous.asking import AskWithStatus
 
@@ -244,6 +340,10 @@ class AsyncOps(Ops[Out, Mat]):
         Fails when: a call fails.
         Supervision: resume drops the element; restart goes back to `zero` and emits it.
         Marks: in the queue of calls.
+
+        Example:
+            a -1----2|
+            a.scan_async(0, add)
         """
         from streamactors.stages.asynchronous.scan_async import ScanAsync
 
@@ -256,6 +356,10 @@ class AsyncOps(Ops[Out, Mat]):
         Completes when: the result has been emitted.                  Cancels when: downstream cancels.
         Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
         Marks: after the result.
+
+        Example:
+            a -1----2|
+            a.fold_async(0, add)
         """
         from streamactors.stages.asynchronous.scan_async import ScanAsync
         from streamactors.stages.fold.fold import Reduce

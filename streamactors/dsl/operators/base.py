@@ -7,7 +7,7 @@
             return self._via(Take(n))
 
 The method has the docstring of the operator: what it does, and the four "when"s. Its page and `help()` show it. `Ops[U, Mat]` in a signature stands for Source[U, Mat], Flow[In, U, Mat]
-or a sub-flow, whichever it is called on. Type checkers see that through `every.pyi`, which `tools/operator_stubs.py` writes."""
+or a sub-flow, whichever it is called on. Type checkers see that through `all_operators.pyi`, which `tools/operator_stubs.py` writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, Generic
 
 from streamactors.dsl.part import Part, checked_combine, joined, module_of
 from streamactors.dsl.typevars import Mat, Out
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import Module, StageModule, Wired, keep_left
 from streamactors.engine.stage import NOT_USED, GraphStage
 from streamactors.errors import BuildError
@@ -47,20 +47,20 @@ class Ops(Part[Mat], Generic[Out, Mat]):
         return self._with(joined(self.module, StageModule(stage), checked_combine(stage.label, combine)))
 
     def _fan_in(
-        self, junction: GraphStage, *others: Any, at: int = 0, combine: Callable[[Any, Any], Any] = keep_left
+        self, junction: GraphStage, *others: Any, at: int = 0, mat: Callable[[Any, Any], Any] | None = None
     ) -> Ops[Any, Any]:
         """Return this part and `others` (sources) feeding `junction`; this part at inlet `at`, the others around it in order.
 
-        With one other, `combine` gets this part's and the other's materialized value."""
-        checked_combine(junction.label, combine)
+        With one other, `mat` gets this part's and the other's materialized value."""
+        combine = _combine_of_two(junction.label, others, mat)
         sources = [module_of(junction.label, other, (0, 1)) for other in others]
         return self._with(_fed(self.module, sources, StageModule(junction), at, combine))
 
     def _fan_out(
-        self, junction: GraphStage, *sinks: Any, combine: Callable[[Any, Any], Any] = keep_left
+        self, junction: GraphStage, *sinks: Any, mat: Callable[[Any, Any], Any] | None = None
     ) -> Ops[Any, Any]:
         """Return this part feeding `junction`, whose outlet 0 is the open one and whose other outlets feed `sinks`."""
-        checked_combine(junction.label, combine)
+        combine = _combine_of_two(junction.label, sinks, mat)
         modules = [module_of(junction.label, sink, (1, 0)) for sink in sinks]
         count = len(modules)
         if len(junction.shape.outlets) != count + 1:
@@ -73,6 +73,18 @@ class Ops(Part[Mat], Generic[Out, Mat]):
             lambda values: values[1] if count == 1 else NOT_USED,
         )
         return self._with(joined(self.module, fork, combine if combine is not keep_left else _keep_first))
+
+
+def _combine_of_two(
+    operator: str, others: tuple[Any, ...], mat: Callable[[Any, Any], Any] | None
+) -> Callable[..., Any]:
+    if mat is None:
+        return keep_left
+    if len(others) != 1:
+        raise BuildError(
+            f"{operator}: mat combines two materialized values, and there are {1 + len(others)} parts; call {operator} once for each part"
+        )
+    return checked_combine(operator, mat)
 
 
 def _keep_first(left: Any, right: Any) -> Any:

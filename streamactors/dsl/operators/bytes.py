@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out
+from streamactors.durations import Duration
 from streamactors.stages.defaults import BLOCK_BYTES, FRAME_BYTES, LARGEST_FRAME
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ByteOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators on streams of bytes: frames, text, compression and child processes."""
 
     __slots__ = ()
 
@@ -30,6 +30,10 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: a delimiter has come; one element may end several frames.   Backpressures when: downstream does.
         Completes when: upstream completes and all frames have been emitted.    Cancels when: downstream cancels.
         Marks: after the frame that ends the bytes before them.
+
+        Example:
+            a -1----2|
+            a.map(lambda x: f'{x};'.encode()).frames_by_delimiter(b';', max_length=9)
         """
         from streamactors.stages.framing.delimiter import FramesByDelimiter
 
@@ -54,6 +58,10 @@ class ByteOps(Ops[Out, Mat]):
         Completes when: upstream completes after a whole frame; bytes of an unfinished frame fail the stream (FramingError).
         Cancels when: downstream cancels.
         Marks: after the frame that ends the bytes before them.
+
+        Example:
+            a -1-7-2-8-9|
+            a.map(lambda x: bytes([x])).frames_by_length(1, max_length=9)
         """
         from streamactors.stages.framing.length_field import FramesByLength
 
@@ -67,6 +75,10 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: upstream does.                    Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Fails when: an element is longer than `max_length`, or than the field can say (FramingError).
+
+        Example:
+            a -x--y|
+            a.map(str.encode).with_length_field(1)
         """
         from streamactors.stages.framing.length_field import WithLengthField
 
@@ -76,11 +88,15 @@ class ByteOps(Ops[Out, Mat]):
         """Cut a stream of bytes into its JSON objects, `{` to `}`: objects one after the other, one a line, or in an array.
 
         The bytes of an object are emitted as they came and are not parsed. An object longer than `max_length` bytes fails the stream
-        (FramingError), as does any byte between objects that is no white space, comma or bracket.
+        (FramingError), as does any byte between objects other than white space, a comma or a bracket.
         Emits when: the last brace of an object has come.   Backpressures when: downstream does.
         Completes when: upstream completes; bytes of an unfinished object fail the stream (FramingError).
         Cancels when: downstream cancels.
         Marks: after the object that ends the bytes before them.
+
+        Example:
+            a -1---2|
+            a.map_concat(lambda x: [b'{"n":', b'%d}' % x]).frames_of_json(max_length=99)
         """
         from streamactors.stages.framing.json_objects import FramesOfJson
 
@@ -92,8 +108,12 @@ class ByteOps(Ops[Out, Mat]):
         A line longer than `max_length` bytes fails the stream (FramingError). The last line needs no line end.
         Emits when: a line end has come; one element may end several lines.   Backpressures when: downstream does.
         Completes when: upstream completes and all lines have been emitted.   Cancels when: downstream cancels.
-        Fails when: a line is no text in `encoding` (UnicodeDecodeError), or too long.
+        Fails when: a line cannot be decoded with `encoding` (UnicodeDecodeError), or is too long.
         Marks: after the line that ends the bytes before them.
+
+        Example:
+            a -1--2--3|
+            a.map(lambda x: b'x' * x + b'\n').lines()
         """
         from streamactors.stages.framing.text import Lines
 
@@ -104,8 +124,12 @@ class ByteOps(Ops[Out, Mat]):
 
         Emits when: a whole character has come: the text of each element, without its last, unfinished character.
         Backpressures when: downstream does.          Completes when: upstream completes.
-        Cancels when: downstream cancels.             Fails when: the bytes are no text in `encoding` (UnicodeDecodeError).
+        Cancels when: downstream cancels.             Fails when: the bytes cannot be decoded with `encoding` (UnicodeDecodeError).
         Marks: after the text that ends the bytes before them.
+
+        Example:
+            a -1-2-3|
+            a.map(lambda x: str(x).encode()).decode()
         """
         from streamactors.stages.framing.text import Decode
 
@@ -119,6 +143,10 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
         Completes when: upstream completes, after the trailer.                 Cancels when: downstream cancels.
         Marks: after the bytes of the elements before them; with `flush=False` at the end.
+
+        Example:
+            a -x-y|
+            a.map(str.encode).gzip().take(1).map(lambda data: data[:2].hex())
         """
         from streamactors.stages.compression.zlib_streams import Gzip
 
@@ -127,12 +155,16 @@ class ByteOps(Ops[Out, Mat]):
     def gunzip(self, *, max_element: int = BLOCK_BYTES) -> Ops[bytes, Mat]:
         """Decompress a stream of bytes in gzip's format, also of several members one after the other.
 
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
+        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that expands to
         gigabytes needs no more memory than any other. `limit_weighted(n, len)` downstream bounds the sum.
         Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
         Completes when: upstream completes after a whole member; an unfinished one fails the stream (CompressionError).
         Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
         Marks: after the bytes that stem from the elements before them.
+
+        Example:
+            a -x-y|
+            a.map(str.encode).gzip().gunzip()
         """
         from streamactors.stages.compression.zlib_streams import Gunzip
 
@@ -146,6 +178,10 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: upstream does; with `flush=False`, when zlib has a block.   Backpressures when: downstream does.
         Completes when: upstream completes, after the trailer.                 Cancels when: downstream cancels.
         Marks: after the bytes of the elements before them; with `flush=False` at the end.
+
+        Example:
+            a -x-y|
+            a.map(str.encode).deflate().inflate()
         """
         from streamactors.stages.compression.zlib_streams import Deflate
 
@@ -154,12 +190,16 @@ class ByteOps(Ops[Out, Mat]):
     def inflate(self, *, max_element: int = BLOCK_BYTES, raw: bool = False) -> Ops[bytes, Mat]:
         """Decompress a stream of bytes in zlib's format (RFC 1950), or without its header (`raw=True`, RFC 1951).
 
-        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that stands for
+        No element is longer than `max_element` bytes, and no more is decompressed than downstream asks for: a small input that expands to
         gigabytes needs no more memory than any other. `limit_weighted(n, len)` downstream bounds the sum.
         Emits when: compressed bytes have come.       Backpressures when: downstream does, or decompressed bytes wait.
         Completes when: upstream completes after the end of the data; unfinished data fails the stream (CompressionError).
         Cancels when: downstream cancels.             Fails when: the bytes are damaged (CompressionError).
         Marks: after the bytes that stem from the elements before them.
+
+        Example:
+            a -x-y|
+            a.map(str.encode).deflate(raw=True).inflate(raw=True)
         """
         from streamactors.stages.compression.zlib_streams import Inflate
 
@@ -173,6 +213,10 @@ class ByteOps(Ops[Out, Mat]):
         Emits when: upstream does; with `flush=False`, when `frame_bytes` have come.   Backpressures when: downstream does.
         Completes when: upstream completes, after the last frame.                     Cancels when: downstream cancels.
         Marks: after the frame that ends the bytes before them.
+
+        Example:
+            a -x-y|
+            a.map(str.encode).zstd().unzstd()
         """
         from streamactors.stages.compression.zstd_frames import Zstd
 
@@ -188,6 +232,10 @@ class ByteOps(Ops[Out, Mat]):
         Completes when: upstream completes after a whole frame; an unfinished one fails the stream (CompressionError).
         Cancels when: downstream cancels.                Fails when: the bytes are damaged (CompressionError).
         Marks: after the frame that ends the bytes before them.
+
+        Example:
+            a -x-y|
+            a.map(str.encode).zstd(flush=False).unzstd()
         """
         from streamactors.stages.compression.zstd_frames import Unzstd
 
@@ -201,16 +249,22 @@ class ByteOps(Ops[Out, Mat]):
         accept: tuple[int, ...] = (0,),
         grace: Duration = "5s",
     ) -> Ops[bytes, Mat]:
-        """Write bytes to the standard input of a child process and emit its standard output. Each run starts a process of its own.
+        r"""Write bytes to the standard input of a child process and emit its standard output. Each run starts a process of its own.
 
         The command is a program and its arguments; no shell reads them. What the process writes to its standard error is kept for the error:
         the last 2,000 bytes.
         Emits when: the process has written; where elements end means nothing.
         Backpressures when: the process does not read its input.
         Completes when: the process has closed its output and ended with an exit code of `accept`.
-        Cancels when: downstream cancels: the process gets SIGTERM, and SIGKILL after `grace` (ms, a timedelta
-        or a text); or when it reads no more.
+        Cancels when: downstream cancels: the process gets SIGTERM, and SIGKILL after `grace` (seconds, a timedelta
+        or a string); or when it reads no more.
         Fails when: it cannot be started, or ends with another exit code or by a signal (ProcessFailed names both).
+
+        Example:
+            from streamactors import Sink, Source
+
+            words = Source.from_iterable([b"b\n", b"a\n"]).through_process("sort")
+            print(words.run_with(Sink.to_list()).result(timeout=10))
         """
         from streamactors.stages.network.process import ThroughProcess
 

@@ -21,8 +21,8 @@ class SourceContextOp(Ops[Out, Mat]):
     def with_context(self, extract: Callable[[Out], U]) -> SourceWithContext[Out, U, Mat]:
         """Return this source with `extract(element)` as the context of each element; the context travels beside the element's results."""
         context_of = plain_function("with_context", extract)
-        behind = _map(lambda element: (element, context_of(element)))
-        return part(SourceWithContext, joined(self.module, behind))
+        after = _map(lambda element: (element, context_of(element)))
+        return part(SourceWithContext, joined(self.module, after))
 
 
 class FlowContextOp(Ops[Out, Mat], Generic[In, Out, Mat]):
@@ -34,12 +34,17 @@ class FlowContextOp(Ops[Out, Mat], Generic[In, Out, Mat]):
         self, collapse: Callable[[T, K], In], extract: Callable[[Out], U]
     ) -> FlowWithContext[T, K, Out, U, Mat]:
         """Return this flow for elements with contexts: the flow takes `collapse(element, context)`, and the context of a result is
-        `extract(result)`."""
+        `extract(result)`.
+
+        Example:
+            a -1----2|
+            a.with_context(lambda x: x * 10).as_source()
+        """
         element_of = plain_function("with_context: collapse", collapse)
         context_of = plain_function("with_context: extract", extract)
         before = _map(lambda pair: element_of(*pair))
-        behind = _map(lambda result: (result, context_of(result)))
-        return part(FlowWithContext, joined(joined(before, self.module, keep_right), behind))
+        after = _map(lambda result: (result, context_of(result)))
+        return part(FlowWithContext, joined(joined(before, self.module, keep_right), after))
 
 
 def _map(fn: Callable[[Any], Any]) -> StageModule:

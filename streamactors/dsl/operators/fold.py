@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, S, U
+from streamactors.durations import Duration
 from streamactors.stages.checks import plain_function
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FoldOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators that gather several elements: folds, groups, sliding windows."""
 
     __slots__ = ()
 
@@ -27,6 +27,10 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: `fn` has returned.                Backpressures when: downstream does.
         Completes when: upstream completes, after `zero`.   Cancels when: downstream cancels.
         Supervision: resume drops the element; restart goes back to `zero` and emits it.
+
+        Example:
+            a -1-2-3|
+            a.scan(0, lambda total, x: total + x)
         """
         from streamactors.stages.fold.fold import Scan
 
@@ -40,6 +44,10 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: the result has been emitted.  Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also goes back to `zero`.
         Marks: after the result.
+
+        Example:
+            a -1-2-3|
+            a.fold(0, lambda total, x: total + x)
         """
         from streamactors.stages.fold.fold import Fold
 
@@ -53,6 +61,10 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: the result has been emitted.                 Cancels when: the predicate is false, or downstream cancels.
         Supervision: resume drops the element, restart also goes back to `zero`.
         Marks: after the result.
+
+        Example:
+            a -1-2-3|
+            a.fold_while(0, lambda total: total < 3, lambda total, x: total + x)
         """
         from streamactors.stages.fold.fold_while import FoldWhile
 
@@ -65,6 +77,10 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: `fn` has returned.                Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Marks: at once, exactly.
+
+        Example:
+            a -1-2-3|
+            a.accumulate()
         """
         from streamactors.stages.fold.fold import StatefulMap
 
@@ -84,6 +100,10 @@ class FoldOps(Ops[Out, Mat]):
         Fails when: there was no element, with NoSuchElement.
         Supervision: resume drops the element, restart also what was combined so far.
         Marks: after the result.
+
+        Example:
+            a -1-3-2|
+            a.reduce(max)
         """
         from streamactors.stages.fold.fold import Reduce
 
@@ -104,6 +124,10 @@ class FoldOps(Ops[Out, Mat]):
         Cancels when: downstream cancels.
         Supervision: resume drops the element; restart also closes the state, emits the result of that, and makes a new state.
         Fails when: upstream or a function fails, after the result of `on_complete`.
+
+        Example:
+            a -1-2-3|
+            a.stateful_map(lambda: 0, lambda n, x: (n + 1, x * n))
         """
         from streamactors.stages.fold.fold import StatefulMap
 
@@ -120,6 +144,10 @@ class FoldOps(Ops[Out, Mat]):
         Cancels when: downstream cancels.
         Supervision: resume drops the element; restart also closes the resource, drops what `close` returns, and opens a new one.
         Fails when: upstream or a function fails, after what `close` gives.
+
+        Example:
+            a -5-7|
+            a.map_with_resource(list, lambda kept, x: kept.append(x) or len(kept), lambda kept: kept)
         """
         from streamactors.stages.fold.map_with_resource import MapWithResource
 
@@ -133,6 +161,10 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
         Supervision: resume drops the element and the rest of its iterable; restart also makes a new function.
         Marks: when the current iterable has ended.
+
+        Example:
+            a -1--2|
+            a.stateful_map_concat(lambda: lambda x: [x, -x])
         """
         from streamactors.stages.fold.stateful_map_concat import StatefulMapConcat
 
@@ -143,6 +175,10 @@ class FoldOps(Ops[Out, Mat]):
 
         Emits when: an element arrives, from the second on.   Backpressures when: downstream does.
         Completes when: upstream completes.                   Cancels when: downstream cancels.
+
+        Example:
+            a -1--2--3|
+            a.pairwise()
         """
         from streamactors.stages.fold.grouping import Sliding
         from streamactors.stages.transform.mapping import Filter, Map
@@ -155,6 +191,10 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: `n` elements have come, or upstream completes with some left.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Marks: after the list that has the elements before them.
+
+        Example:
+            a -1--2--3|
+            a.grouped(2)
         """
         from streamactors.stages.fold.grouping import Grouped
 
@@ -167,6 +207,10 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: `n` elements have come, or a span is over and an element has come.   Backpressures when: downstream does and a list is full.
         Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
         Marks: after the list that has the elements before them.
+
+        Example:
+            a -1-2---3--4|
+            a.grouped_within(9, '40ms')
         """
         from streamactors.stages.fold.grouped_within import GroupedWithin
 
@@ -176,13 +220,17 @@ class FoldOps(Ops[Out, Mat]):
         self, max_weight: float, span: Duration, cost: Callable[[Out], float], max_number: int | None = None
     ) -> Ops[list[Out], Mat]:
         """Collect elements into lists that weigh at most `max_weight`, have at most `max_number` elements, and whose elements came within
-        `span` (ms, a timedelta or a text) of the first; a heavier element is a list of its own. Never an empty list.
+        `span` (seconds, a timedelta or a string) of the first; a heavier element is a list of its own. Never an empty list.
 
         Emits when: a list has its weight or number, the next element would make it too heavy, or its time is over.
         Backpressures when: downstream does and a list is full.
         Completes when: upstream completes, after the last list.   Cancels when: downstream cancels.
         Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
         Marks: after the list that has the elements before them.
+
+        Example:
+            a -1--2-----1|
+            a.grouped_weighted_within(3, '30ms', lambda x: x)
         """
         from streamactors.stages.fold.weighted_within import GroupedWeightedWithin
 
@@ -198,12 +246,16 @@ class FoldOps(Ops[Out, Mat]):
         """Combine elements until `aggregate` says that the result is complete.
 
         `allocate()` makes a new aggregate; `aggregate(it, element)` returns (the new one, whether it is complete); `harvest(it)` returns the
-        result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (ms,
-        a timedelta or a text), too.
+        result. With `emit_on_timer=(predicate, interval)` an aggregate for which `predicate(it)` is true is emitted at each interval (seconds,
+        a timedelta or a string), too.
         Emits when: an aggregate is complete, or the timer's predicate is true.   Backpressures when: downstream does.
         Completes when: upstream completes, after the last aggregate.   Cancels when: downstream cancels.
         Supervision: resume drops an element for which a function raised, restart also the aggregate.
         Marks: after the result that has the elements before them.
+
+        Example:
+            a -1-2-0-3|
+            a.aggregate_with_boundary(list, lambda xs, x: ([*xs, x], x == 0), sum)
         """
         from streamactors.stages.fold.aggregating import AggregateWithBoundary
 
@@ -220,6 +272,10 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: upstream completes.               Backpressures when: never.
         Completes when: the result has been emitted.  Cancels when: downstream cancels.
         Fails when: `value` raises, or a number is NaN.   Supervision: resume drops the element.   Marks: after the result.
+
+        Example:
+            a -1-2-9|
+            a.quantiles([0.5])
         """
         from streamactors.stages.fold.fold import Fold
         from streamactors.stages.fold.quantiles import Quantiles, checked_k, checked_ranks, sketch_class
@@ -243,6 +299,10 @@ class FoldOps(Ops[Out, Mat]):
         Emits when: `n` elements have come, or upstream completes with new ones left.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Marks: after the last list that has elements from before them.
+
+        Example:
+            a -1--2--3|
+            a.sliding(2)
         """
         from streamactors.stages.fold.grouping import Sliding
 
@@ -256,6 +316,10 @@ class FoldOps(Ops[Out, Mat]):
         Cancels when: downstream cancels.
         Supervision: resume drops an element for which `cost` raised, restart also the elements collected so far.
         Marks: after the list that has the elements before them.
+
+        Example:
+            a -1--2--3|
+            a.grouped_weighted(3, lambda x: x)
         """
         from streamactors.stages.fold.grouping_by import GroupedWeighted
 
@@ -268,6 +332,10 @@ class FoldOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume drops an element for which `key` raised, restart also the elements collected so far.
         Marks: after the list that has the elements before them.
+
+        Example:
+            a -1--3--2|
+            a.grouped_adjacent_by(lambda x: x % 2)
         """
         from streamactors.stages.fold.grouping_by import GroupedAdjacentBy
 
@@ -283,6 +351,10 @@ class FoldOps(Ops[Out, Mat]):
         Cancels when: downstream cancels.
         Supervision: resume drops an element for which a function raised, restart also the elements collected so far.
         Marks: after the list that has the elements before them.
+
+        Example:
+            a -1--3--5|
+            a.grouped_adjacent_by_weighted(lambda x: x % 2, 5, lambda x: x)
         """
         from streamactors.stages.fold.grouping_by import GroupedAdjacentByWeighted
 

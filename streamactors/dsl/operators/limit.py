@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out
+from streamactors.durations import Duration
 
 
 class LimitOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators that pass a part of the stream: by number, by predicate, by time."""
 
     __slots__ = ()
 
@@ -22,6 +22,10 @@ class LimitOps(Ops[Out, Mat]):
         Completes when: `n` elements have passed, or upstream completes.
         Cancels when: `n` elements have passed, or downstream cancels.
         Marks: the mark right after the last element taken passes.
+
+        Example:
+            a -1-2-3|
+            a.take(2)
         """
         from streamactors.stages.limit.counting import Take
 
@@ -35,6 +39,10 @@ class LimitOps(Ops[Out, Mat]):
         Cancels when: the predicate was false, or downstream cancels.
         Supervision: resume and restart drop the element.
         Marks: none passes after the element for which the predicate was false, unless that element was passed on.
+
+        Example:
+            a -1-2-3-1|
+            a.take_while(lambda x: x < 3)
         """
         from streamactors.stages.limit.predicates import TakeWhile
 
@@ -47,16 +55,24 @@ class LimitOps(Ops[Out, Mat]):
         Completes when: the predicate was true, or upstream completes.
         Cancels when: the predicate was true, or downstream cancels.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.take_until(lambda x: x == 2)
         """
         from streamactors.stages.limit.predicates import TakeUntil
 
         return self._via(TakeUntil(predicate))
 
     def take_within(self, span: Duration) -> Ops[Out, Mat]:
-        """Pass the elements that come within `span` (ms, a timedelta or a text) of the start, then complete.
+        """Pass the elements that come within `span` (seconds, a timedelta or a string) of the start, then complete.
 
         Emits when: upstream does.                    Backpressures when: downstream does.
         Completes when: the time is over, or upstream completes.   Cancels when: the time is over, or downstream cancels.
+
+        Example:
+            a -1-2-3|
+            a.take_within('40ms')
         """
         from streamactors.stages.limit.within import TakeWithin
 
@@ -68,6 +84,10 @@ class LimitOps(Ops[Out, Mat]):
         Emits when: `n` elements have been dropped and another arrives.
         Backpressures when: `n` are dropped and downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
+
+        Example:
+            a -1-2-3|
+            a.drop(1)
         """
         from streamactors.stages.limit.counting import Drop
 
@@ -79,16 +99,24 @@ class LimitOps(Ops[Out, Mat]):
         Emits when: the predicate has been false once.   Backpressures when: it has been false and downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3-1|
+            a.drop_while(lambda x: x < 3)
         """
         from streamactors.stages.limit.predicates import DropWhile
 
         return self._via(DropWhile(predicate))
 
     def drop_within(self, span: Duration) -> Ops[Out, Mat]:
-        """Drop the elements that come within `span` (ms, a timedelta or a text) of the start, pass the rest.
+        """Drop the elements that come within `span` (seconds, a timedelta or a string) of the start, pass the rest.
 
         Emits when: upstream does, once the time is over.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
+
+        Example:
+            a -1-2-3|
+            a.drop_within('40ms')
         """
         from streamactors.stages.limit.within import DropWithin
 
@@ -100,6 +128,10 @@ class LimitOps(Ops[Out, Mat]):
         Emits when: an element differs from the last one emitted.   Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also forgets the last one.
+
+        Example:
+            a -1-1-2-1|
+            a.drop_repeated()
         """
         from streamactors.stages.limit.predicates import DropRepeated
 
@@ -112,6 +144,10 @@ class LimitOps(Ops[Out, Mat]):
         Emits when: the key is not known.             Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Fails when: `key` raises, or a key cannot be hashed.   Supervision: resume drops the element, restart also forgets the keys.
+
+        Example:
+            a -1-1-2-1|
+            a.distinct()
         """
         from streamactors.stages.limit.distinct import Distinct
 
@@ -123,6 +159,10 @@ class LimitOps(Ops[Out, Mat]):
         Emits when: upstream does, up to `n` elements.   Backpressures when: downstream does.
         Completes when: upstream completes within `n` elements.   Cancels when: downstream cancels.
         Fails when: element n + 1 arrives, with StreamLimitReached.
+
+        Example:
+            a -1-2-3|
+            a.limit(2)
         """
         from streamactors.stages.limit.counting import Limit
 
@@ -135,6 +175,10 @@ class LimitOps(Ops[Out, Mat]):
         Completes when: upstream completes within the limit.    Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also sets the count to 0.
         Fails when: the total cost exceeds n, with StreamLimitReached.
+
+        Example:
+            a -1-2-3|
+            a.limit_weighted(3, lambda x: x)
         """
         from streamactors.stages.limit.counting import LimitWeighted
 

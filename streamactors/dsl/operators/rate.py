@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from streamactors.clock import Duration
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
+from streamactors.durations import Duration
 from streamactors.stages.defaults import BACKPRESSURE, NOT_GIVEN
 
 
 class RateOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators between streams of different speed: buffers, conflation, throttling."""
 
     __slots__ = ()
 
@@ -26,6 +26,10 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes and every element kept has been emitted.   Cancels when: downstream cancels.
         Fails when: upstream fails, at once: the elements kept are dropped.
         Marks: in the queue. The strategies that drop remember: the dropped elements depend on timing.
+
+        Example:
+            a -1-2-3|
+            a.buffer(2)
         """
         from streamactors.stages.rate.buffer import Buffer
 
@@ -37,6 +41,10 @@ class RateOps(Ops[Out, Mat]):
         Emits when: downstream asks and an element is kept or comes.   Backpressures when: an element is kept.
         Completes when: upstream completes and the element has been emitted.   Cancels when: downstream cancels.
         Marks: in the queue.
+
+        Example:
+            a 1-2-3|
+            a.detach().throttle(1, '50ms', burst=1)
         """
         from streamactors.stages.rate.buffer import Detach
 
@@ -49,6 +57,10 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
         Marks: after the result that has the elements before them.
+
+        Example:
+            a 1-2-3-4|
+            a.conflate(lambda x, y: x + y).max_chunk(1).throttle(1, '50ms', burst=1).max_chunk(1)
         """
         from streamactors.stages.rate.conflate import Conflate
 
@@ -61,6 +73,10 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
         Marks: after the result that has the elements before them.
+
+        Example:
+            a 1-2-3-4|
+            a.conflate_with_seed(lambda x: [x], lambda xs, x: [*xs, x]).max_chunk(1).throttle(1, '50ms', burst=1).max_chunk(1)
         """
         from streamactors.stages.rate.conflate import ConflateWithSeed
 
@@ -74,6 +90,10 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
         Marks: after the result that has the elements before them.
+
+        Example:
+            a 1234|
+            a.batch(2, lambda x: [x], lambda xs, x: [*xs, x]).throttle(1, '50ms', burst=1)
         """
         from streamactors.stages.rate.conflate import Batch
 
@@ -93,6 +113,10 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes and the last result has been emitted.   Cancels when: downstream cancels.
         Supervision: resume drops the element, restart also what was combined so far.
         Marks: after the result that has the elements before them.
+
+        Example:
+            a 1112|
+            a.batch_weighted(3, lambda x: x, lambda x: [x], lambda xs, x: [*xs, x]).throttle(1, '50ms', burst=1)
         """
         from streamactors.stages.rate.conflate import BatchWeighted
 
@@ -106,6 +130,11 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes, with one result of each element emitted.     Cancels when: downstream cancels.
         Supervision: resume and restart drop the element, or the rest of its iterator.
         Marks: when the next element has come, or the iterator has ended.
+
+        Example:
+            a -1-2-3|
+            b 5-----7|
+            a.zip(b.expand(itertools.count))
         """
         from streamactors.stages.rate.extrapolating import Expand
 
@@ -119,6 +148,11 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element, or the rest of its results.
         Marks: when the next element has come, or the results of `fn` have ended.
+
+        Example:
+            a -1-2-3|
+            b x----y|
+            a.zip(b.extrapolate(itertools.repeat))
         """
         from streamactors.stages.rate.extrapolating import Extrapolate
 
@@ -141,6 +175,10 @@ class RateOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop an element for which `cost` raised.
         Fails when: an element comes and tokens are missing (enforcing), with RateExceeded.
+
+        Example:
+            a 123|
+            a.throttle(1, '20ms', burst=1)
         """
         from streamactors.stages.rate.throttle import Throttle
 

@@ -10,7 +10,7 @@ from streamactors.dsl.typevars import Mat, Out
 
 
 class RxOps(Ops[Out, Mat]):
-    """See the module."""
+    """`rx`: RxPY operators as a flow."""
 
     __slots__ = ()
 
@@ -32,6 +32,10 @@ class RxOps(Ops[Out, Mat]):
         `overflow="drop_head"`, "drop_tail" or "drop_new". Time operators follow the system's clock. Marks pass operators that
         hold nothing, and wait for what debounce, sample, delay, buffers, flat_map, switch_latest and their like hold. `holds=False` declares
         that other operators hold no elements, so that marks pass at once.
+
+        Example:
+            a -1--2--3|
+            a.via(Flow.rx(rx.pairwise()))
         """
         from streamactors.stages.rx.pipeline import Rx
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SubstreamOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators that run sources, or a stream for each key, inside the stream."""
 
     __slots__ = ()
 
@@ -24,6 +24,11 @@ class SubstreamOps(Ops[Out, Mat]):
         Emits when: the current source has an element.   Backpressures when: downstream does.
         Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
         Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
+
+        Example:
+            a 1---2|
+            b xy--z|
+            a.flat_map_concat(lambda x: b.map(lambda y: f'{x}{y}'))
         """
         from streamactors.stages.substreams.flat_map import FlatMapConcat
 
@@ -35,6 +40,11 @@ class SubstreamOps(Ops[Out, Mat]):
         Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
         Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
         Fails when: one of the sources fails; the others are cancelled.
+
+        Example:
+            a 1----2|
+            b xy------z|
+            a.flat_map_merge(2, lambda x: b.map(lambda y: f'{x}{y}'))
         """
         from streamactors.stages.substreams.flat_map import FlatMapMerge
 
@@ -46,6 +56,10 @@ class SubstreamOps(Ops[Out, Mat]):
         Emits when: the current source has an element.   Backpressures when: downstream does.
         Completes when: upstream and the last source complete.   Cancels when: downstream cancels.
         Supervision: resume drops an element for which `fn` raised; a source that fails fails the stream.
+
+        Example:
+            a -2---3|
+            a.map(lambda x: Source.range(x)).flatten_concat()
         """
         from streamactors.stages.substreams.flat_map import FlatMapConcat
 
@@ -57,6 +71,10 @@ class SubstreamOps(Ops[Out, Mat]):
         Emits when: one of the sources has an element.   Backpressures when: downstream does, or `breadth` sources run.
         Completes when: upstream and all sources complete.   Cancels when: downstream cancels.
         Fails when: one of the sources fails; the others are cancelled.
+
+        Example:
+            a -2---3|
+            a.map(lambda x: Source.range(x)).flatten_merge(2)
         """
         from streamactors.stages.substreams.flat_map import FlatMapMerge
 
@@ -68,8 +86,13 @@ class SubstreamOps(Ops[Out, Mat]):
         Emits when: the current source has an element.   Backpressures when: downstream does; upstream is always asked.
         Completes when: upstream and the current source complete.   Cancels when: downstream cancels.
         Fails when: upstream or the current source fails.
-        Supervision: resume drops an element for which `fn` raised; the current source goes on.
+        Supervision: resume drops an element for which `fn` raised; the current source continues.
         Marks: elements of a cancelled source count as dropped on purpose.
+
+        Example:
+            a 1---2|
+            b xy---z|
+            a.switch_map(lambda x: b.map(lambda y: f'{x}{y}'))
         """
         from streamactors.stages.substreams.switch_map import SwitchMap
 
@@ -84,6 +107,10 @@ class SubstreamOps(Ops[Out, Mat]):
         Completes when: it has emitted.
         Cancels when: downstream cancels before the pair; after it, when the source's run cancels or 5 s pass without its start.
         Fails when: upstream fails before the pair; after it, the source fails.
+
+        Example:
+            a -1-2-3|
+            a.prefix_and_tail(1).flat_map_concat(lambda pair: pair[1])
         """
         from streamactors.stages.substreams.prefix_and_tail import PrefixAndTail
 
@@ -96,6 +123,10 @@ class SubstreamOps(Ops[Out, Mat]):
         Emits when: the flow does.                    Backpressures when: the flow does.
         Completes when: the flow does.                Cancels when: the flow or downstream cancels.
         Fails when: `fn` raises, or the flow fails.
+
+        Example:
+            a -2-3-4|
+            a.flat_map_prefix(1, lambda first: Flow.map(lambda x: x * first[0]))
         """
         from streamactors.stages.substreams.flat_map_prefix import FlatMapPrefix
 
@@ -124,6 +155,10 @@ class SubstreamOps(Ops[Out, Mat]):
         Supervision: resume drops an element for which `fn` raised, or that needs a substream too many.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
         marks; else they do not pass.
+
+        Example:
+            a -1---2---3|
+            a.group_by(lambda x: x % 2, 2).scan(0, lambda n, x: n + x).merge_substreams()
         """
         from streamactors.stages.substreams.group_by import GroupBy
 
@@ -141,6 +176,10 @@ class SubstreamOps(Ops[Out, Mat]):
         Fails when: a substream fails.                Supervision: resume drops an element for which `predicate` raised.
         Marks: when all that stems from elements before them has left the substreams, if the substreams' flow is a chain of stages that pass
         marks; else they do not pass.
+
+        Example:
+            a 123-12|
+            a.split_when(lambda x: x == 1).reduce(lambda x, y: x + y).concat_substreams()
         """
         from streamactors.stages.substreams.split import SplitWhen
 
@@ -148,7 +187,12 @@ class SubstreamOps(Ops[Out, Mat]):
         return made
 
     def split_after(self, predicate: Callable[[Out], Any]) -> SubFlow[Out, Mat]:
-        """As `split_when`; each element for which `predicate` is true ends the current substream."""
+        """As `split_when`; each element for which `predicate` is true ends the current substream.
+
+        Example:
+            a 123-12|
+            a.split_after(lambda x: x == 3).reduce(lambda x, y: x + y).concat_substreams()
+        """
         from streamactors.stages.substreams.split import SplitAfter
 
         made: SubFlow[Out, Mat] = part(SubFlow, self, SplitAfter(predicate))

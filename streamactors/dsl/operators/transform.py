@@ -12,7 +12,7 @@ from streamactors.stages.defaults import NOT_GIVEN
 
 
 class TransformOps(Ops[Out, Mat]):
-    """See the module."""
+    """Operators that make each element into others: maps, filters, partial functions."""
 
     __slots__ = ()
 
@@ -22,6 +22,10 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: `fn` has returned.                Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.map(lambda x: x * 10)
         """
         from streamactors.stages.transform.mapping import Map
 
@@ -33,6 +37,10 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: the predicate is true.            Backpressures when: downstream does, for passed elements.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.filter(lambda x: x % 2)
         """
         from streamactors.stages.transform.mapping import Filter
 
@@ -44,6 +52,10 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: the predicate is false.           Backpressures when: downstream does, for passed elements.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.filter_not(lambda x: x % 2)
         """
         from streamactors.stages.transform.mapping import FilterNot
 
@@ -60,6 +72,10 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: `fn` has returned a result.       Backpressures when: downstream does, for passed elements.
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-x-3|
+            a.collect(lambda x: x * 10, when=int)
         """
         from streamactors.stages.transform.mapping import Collect, Filter, Map
 
@@ -73,6 +89,10 @@ class TransformOps(Ops[Out, Mat]):
 
         Emits when: the element is an instance of `kind`.   Backpressures when: downstream does.
         Completes when: upstream completes.                 Cancels when: downstream cancels.
+
+        Example:
+            a -1-x-3|
+            a.collect_type(int)
         """
         from streamactors.stages.transform.mapping import Filter
 
@@ -83,6 +103,10 @@ class TransformOps(Ops[Out, Mat]):
 
         Emits when: `fn` gives a result.              Backpressures when: downstream does.
         Completes when: it has emitted, or upstream completes.   Cancels when: it has emitted, or downstream cancels.
+
+        Example:
+            a -1-2-3|
+            a.collect_first(lambda x: x if x > 1 else None)
         """
         from streamactors.stages.limit.counting import Take
         from streamactors.stages.transform.mapping import Collect
@@ -94,6 +118,10 @@ class TransformOps(Ops[Out, Mat]):
 
         Emits when: `fn` gives a result.              Backpressures when: downstream does.
         Completes when: `fn` returns None, or upstream completes.   Cancels when: `fn` returns None, or downstream cancels.
+
+        Example:
+            a -1-2-3|
+            a.collect_while(lambda x: x if x < 3 else None)
         """
         from streamactors.stages.limit.predicates import TakeWhile
         from streamactors.stages.transform.mapping import Map
@@ -105,6 +133,10 @@ class TransformOps(Ops[Out, Mat]):
 
         Emits when: the element is not None.          Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
+
+        Example:
+            a -1-2-3|
+            a.map(lambda x: x if x > 1 else None).flatten_optional()
         """
         from streamactors.stages.transform.mapping import Filter
 
@@ -118,6 +150,10 @@ class TransformOps(Ops[Out, Mat]):
         Completes when: upstream completes and the last iterable has ended.   Cancels when: downstream cancels.
         Supervision: resume and restart drop the element, and the rest of its iterable.
         Marks: when the current iterable has ended.
+
+        Example:
+            a -1-2-3|
+            a.map_concat(lambda x: [x] * x)
         """
         from streamactors.stages.transform.expanding import MapConcat
 
@@ -131,6 +167,10 @@ class TransformOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
         Supervision: resume and restart drop the chunk.
         Marks: after the results of the chunk before them.
+
+        Example:
+            a -(12)-3|
+            a.map_chunks(lambda xs: [sum(xs)])
         """
         from streamactors.stages.transform.expanding import MapChunks
 
@@ -141,6 +181,10 @@ class TransformOps(Ops[Out, Mat]):
 
         Emits when: upstream does.                    Backpressures when: downstream does.
         Completes when: upstream completes.           Cancels when: downstream cancels.
+
+        Example:
+            a -x--y|
+            a.zip_with_index()
         """
         from streamactors.stages.transform.zip_with_index import ZipWithIndex
 
@@ -161,6 +205,10 @@ class TransformOps(Ops[Out, Mat]):
         Emits when: upstream does; `start` is emitted first.   Backpressures when: downstream does.
         Completes when: upstream completes and `end` has been emitted.   Cancels when: downstream cancels.
         Marks: held while an element waits for its separator to leave.
+
+        Example:
+            a -1-2-3|
+            a.intersperse(',')
         """
         from streamactors.stages.transform.expanding import Intersperse
 

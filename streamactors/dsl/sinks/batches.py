@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T
+from streamactors.durations import Duration
 
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Sink
-    from streamactors.stages.control.restart_settings import RestartSettings
+    from streamactors.stages.restart_settings import RestartSettings
 
 
 class BatchSinks(Constructors):
-    """See the module."""
+    """Sinks that write whole batches: to a function, SQL tables, objects in a store."""
 
     __slots__ = ()
 
@@ -30,8 +30,8 @@ class BatchSinks(Constructors):
         *,
         parallelism: int = 1,
     ) -> Sink[T, StreamFuture[int]]:
-        """Call `write(list of elements)` with batches of up to `max` elements; a batch is written at the latest `within` (milliseconds, a
-        timedelta, or a text such as "1s") after its first element came.
+        """Call `write(list of elements)` with batches of up to `max` elements; a batch is written at the latest `within` (seconds, a
+        timedelta, or a string such as "1s") after its first element came.
 
         `write` is a plain function, which runs on a thread of its own and may block, or a coroutine function. One batch is written at a
         time, in order; `parallelism` batches, when it is given. A batch whose `write` raised is written again after the back-off of
@@ -41,6 +41,10 @@ class BatchSinks(Constructors):
         Fails when: `write` raises and `retry` allows no further attempt.
         Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
         Marks: done when `write` has returned for all elements before them.
+
+        Example:
+            a -1-2---3|
+            a.run_with(Sink.batches(seen.append, max=2, within='30ms'))
         """
         from streamactors.stages.batches.batches import Batches
 
@@ -58,7 +62,7 @@ class BatchSinks(Constructors):
         retry: RestartSettings | None = None,
     ) -> Sink[T, StreamFuture[int]]:
         """Execute an SQL statement with each element as its parameters: `executemany` for up to `max` elements, at the latest
-        `within` (ms, a timedelta or a text) after the first, then commit.
+        `within` (seconds, a timedelta or a string) after the first, then commit.
 
         `connect()` returns a DB-API connection (sqlite3, psycopg, …). It is called on a thread of the run, which alone uses the connection; after a
         failed batch the connection is closed, and the next attempt makes a new one. `row(element)` makes the parameters, where the
@@ -69,6 +73,12 @@ class BatchSinks(Constructors):
         Fails when: the database does, and `retry` allows no further attempt.
         Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
         Marks: done when the transaction with the elements before them is committed.
+
+        Example:
+            a -1-2-3|
+            sqlite3.connect(path).execute('create table t (n integer)')
+            insert = 'insert into t values (?)'
+            a.map(lambda x: (x,)).run_with(Sink.to_sql(lambda: sqlite3.connect(path), insert, max=2, within='30ms'))
         """
         from streamactors.stages.batches.sql import ToSql
 
@@ -90,12 +100,18 @@ class BatchSinks(Constructors):
 
         Elements are mappings, dataclasses or named tuples with just the columns as names, or sequences in their order. With `key` (columns with a unique index) a row
         that exists is replaced, so that a batch that is written again changes nothing. Without a `key` rows are inserted. Otherwise as `to_sql`;
-        `within` is ms, a timedelta or a text.
+        `within` is seconds, a timedelta or a string.
         Materializes: a future of the number of elements written.
         Backpressures when: the next batch is full and one is being written.
         Fails when: the database does and `retry` allows no further attempt; or an element has not just the columns.
         Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
         Marks: done when the transaction with the elements before them is committed.
+
+        Example:
+            a -1-2-3|
+            sqlite3.connect(path).execute('create table t (n integer primary key)')
+            rows = a.map(lambda x: {'n': x})
+            rows.run_with(Sink.to_sql_table(lambda: sqlite3.connect(path), 't', ['n'], 'n', max=2, within='30ms'))
         """
         from streamactors.stages.batches.sql import ToSqlTable
 
@@ -113,7 +129,7 @@ class BatchSinks(Constructors):
         storage: dict[str, Any] | None = None,
     ) -> Sink[T, StreamFuture[int]]:
         """Write each batch as one file: `encode(elements)` gives its bytes, `url(elements)` its place, such as "s3://bucket/2026/part-7".
-        A batch is written at the latest `within` (ms, a timedelta or a text) after its first element.
+        A batch is written at the latest `within` (seconds, a timedelta or a string) after its first element.
 
         The file systems are fsspec's (the extra `files`); `storage` goes to the file system. A file that exists is replaced, so a `url`
         made from the elements themselves, such as their first offset, makes a batch that is written again harmless.
@@ -122,6 +138,11 @@ class BatchSinks(Constructors):
         Fails when: a function raises or the store does, and `retry` allows no further attempt; the error names the file.
         Supervision: resume and restart drop the batch, after the attempts that `retry` allows.
         Marks: done when the file with the elements before them is closed.
+
+        Example:
+            a -1-2-3|
+            sink = Sink.to_objects(lambda xs: f'memory://part-{xs[0]}', bytes, max=2, within='30ms')
+            a.run_with(sink)
         """
         from streamactors.stages.batches.objects import ToObjects
 

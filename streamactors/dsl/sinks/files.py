@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T
+from streamactors.durations import Duration
 from streamactors.engine.blueprint.modules import MatMapped, StageModule
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FileSinks(Constructors):
-    """See the module."""
+    """Sinks that write files, file-like objects and the standard output."""
 
     __slots__ = ()
 
@@ -34,6 +34,10 @@ class FileSinks(Constructors):
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
         Backpressures when: it writes.                Fails when: the file cannot be written; the error names it.
         Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
+
+        Example:
+            a -x-y-z|
+            a.map(str.encode).to(Sink.to_file(path)).run()
         """
         from streamactors.stages.files.writing import ToFile
 
@@ -43,13 +47,17 @@ class FileSinks(Constructors):
     def to_lines(
         cls, path: Path, encoding: str = "utf-8", *, append: bool = False, sync: bool = False
     ) -> Sink[str, StreamFuture[IOResult]]:
-        """Write texts to a file, each with a line end after it; otherwise as `to_file`.
+        """Write strings to a file, each followed by a line end; otherwise as `to_file`.
 
         With `append=True` a last line without a line end gets one first, and a WARNING names it: a writer was stopped in the middle of it.
 
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a text not encoded.
+        Backpressures when: it writes.                Fails when: the file cannot be written (the error names it), or a string cannot be encoded.
         Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
+
+        Example:
+            a -x-y-z|
+            a.to(Sink.to_lines(path)).run()
         """
         from streamactors.stages.files.writing import ToLines
 
@@ -73,8 +81,12 @@ class FileSinks(Constructors):
         The first line names the fields: `fields`, or those of the first element; `header=False` leaves it out, and so does `append=True`
         where the file has lines already. Each row must have all of the fields and no other.
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written, or an element is no such row.
+        Backpressures when: it writes.                Fails when: the file cannot be written, or an element is not such a row.
         Marks: done when the operating system has the rows; with `sync=True`, when the disk has.
+
+        Example:
+            a -1-2-3|
+            a.map(lambda x: {'n': x}).to(Sink.to_csv(path)).run()
         """
         from streamactors.stages.files.row_sinks import ToCsv
 
@@ -84,11 +96,15 @@ class FileSinks(Constructors):
     def to_json_lines(
         cls, path: Path, *, append: bool = False, sync: bool = False
     ) -> Sink[Any, StreamFuture[IOResult]]:
-        """Write each element as a line of JSON. Dataclasses and named tuples are objects; NaN has no form in JSON and is refused.
+        """Write each element as a line of JSON. Dataclasses and named tuples are objects; NaN cannot be written as JSON and is refused.
 
         Materializes: a future of the IOResult, the bytes written by this run, when the file is closed.
-        Backpressures when: it writes.                Fails when: the file cannot be written, or an element has no form in JSON.
+        Backpressures when: it writes.                Fails when: the file cannot be written, or an element cannot be written as JSON.
         Marks: done when the operating system has the lines; with `sync=True`, when the disk has.
+
+        Example:
+            a -1-2-3|
+            a.map(lambda x: {'n': x}).to(Sink.to_json_lines(path)).run()
         """
         from streamactors.stages.files.row_sinks import ToJsonLines
 
@@ -109,12 +125,18 @@ class FileSinks(Constructors):
         """Write byte strings to one file after the other; `path(number)` names them, from 0.
 
         A new file begins before an element with which the file would have more than `max_bytes` (a longer element is alone in its file);
-        `every` so much time after the file was begun (milliseconds, a timedelta, or a text such as "1h"), also when no element comes; and
+        `every` so much time after the file was begun (seconds, a timedelta, or a string such as "1h"), also when no element comes; and
         before an element for which `when(element)` is true. A file is made with its first element. A file that exists fails the stream:
         nothing is overwritten; `append=True` writes after what is there. `on_closed(IOResult)` is called with each file that is complete.
         Materializes: a future of the list of IOResults, one a file.   Backpressures when: it writes.
         Fails when: a file cannot be written (the error names it), or a function raises.
         Marks: done when the operating system has the bytes; with `sync=True`, when the disk has.
+
+        Example:
+            a -x-y-z|
+            files = lambda number: path.with_suffix(f'.{number}')
+            sink = Sink.to_rotating_files(files, max_bytes=2, on_closed=lambda result: seen.append(result.count))
+            a.map(str.encode).to(sink).run()
         """
         from streamactors.stages.files.rotating import ToRotatingFiles
 
@@ -122,11 +144,15 @@ class FileSinks(Constructors):
 
     @classmethod
     def to_file_object(cls, file: Any | Callable[[], Any]) -> Sink[Any, StreamFuture[IOResult]]:
-        """Write elements to a file-like object: byte strings, or texts for a text file.
+        """Write elements to a file-like object. A binary file takes byte strings, a text file takes strings.
 
         A function is called for the object in each run, and its object is closed at the end. An object that is given itself stays open.
         Materializes: a future of the IOResult, the bytes (or characters) written.   Backpressures when: `write` runs.
         Fails when: `write` raises.                   Marks: done when `write` and, where there is one, `flush` have returned.
+
+        Example:
+            a -x-y-z|
+            a.map(str.encode).to(Sink.to_file_object(seen)).run()
         """
         from streamactors.stages.files.writing import ToFileObject
 
@@ -139,6 +165,16 @@ class FileSinks(Constructors):
         Materializes: a future of the IOResult.       Backpressures when: the reader of the output does not read.
         Fails when: it cannot be written, for example because its reader has ended (BrokenPipeError).
         Marks: done when the operating system has the bytes.
+
+        Example:
+            import subprocess
+            import sys
+
+            program = (
+                "from streamactors import Sink, Source; "
+                "Source.from_iterable([b'one ', b'two']).run_with(Sink.to_stdout()).result(5)"
+            )
+            print(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stdout)
         """
         from streamactors.stages.network.standard import ToStdout
 
@@ -152,6 +188,12 @@ class FileSinks(Constructors):
         cancels the stream; a failure of the stream is raised by `read`. `io.TextIOWrapper(reader)` reads text.
         Materializes: the readable binary file object.   Backpressures when: the thread does not read.
         Marks: done when the thread reads the bytes after them.
+
+        Example:
+            from streamactors import Sink, Source
+
+            with Source.from_iterable([b"one ", b"two"]).run_with(Sink.to_reader()) as reader:
+                print(reader.read())
         """
         from streamactors.stages.files.file_objects import readable
         from streamactors.stages.sinks.pull import PullSink

@@ -20,12 +20,12 @@ from streamactors.stages.defaults import ANY_ANSWER, NO_MESSAGE
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.kinds import Sink
-    from streamactors.engine.blueprint.attributes import Attributes
+    from streamactors.engine.attributes import Attributes
     from streamactors.stages.sinks.sink_queue import SinkQueue
 
 
 class OutsideSinks(Constructors):
-    """See the module."""
+    """Sinks that hand elements to other code, actors or other streams."""
 
     __slots__ = ()
 
@@ -36,6 +36,11 @@ class OutsideSinks(Constructors):
         `buffer` elements are kept ready; without it the number follows the reader, from 16 to 4,096.
         Materializes: a SinkQueue.                    Backpressures when: `pull` is not called.
         Marks: done when the element after them is pulled.
+
+        Example:
+            a -1-2-3|
+            queue = a.run_with(Sink.to_queue())
+            queue.pull()
         """
         from streamactors.stages.sinks.sink_queue import ToQueue
 
@@ -50,6 +55,10 @@ class OutsideSinks(Constructors):
         At the end the actor gets `on_complete` (StreamCompleted() by default) or `on_failure(error)` (StreamFailed(error) by default).
         Materializes: a future that ends with the stream.   Backpressures when: never.
         Cancels when: the actor ends.                       Marks: done when the element has been sent.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.actor_ref(listener))
         """
         from streamactors.stages.sinks.actor_tell import TellSink
 
@@ -71,6 +80,10 @@ class OutsideSinks(Constructors):
         by default) or `on_failure(error)` (StreamFailed(error) by default).
         Materializes: a future that ends with the stream.   Backpressures when: the actor has not answered.
         Cancels when: the actor ends.                       Marks: done when the actor has answered.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.actor_ref_with_backpressure(listener, ack='taken'))
         """
         from streamactors.stages.sinks.actor_sink import ActorSink
 
@@ -82,6 +95,10 @@ class OutsideSinks(Constructors):
 
         Materializes: a future that ends with the stream.   Marks: done when the stream has completed.
         Fails when: the function raises.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.on_complete(lambda error: None))
         """
         from streamactors.stages.sinks.on_complete import OnComplete
 
@@ -92,6 +109,10 @@ class OutsideSinks(Constructors):
         """Cancel at once.
 
         Materializes: a future that is done.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.cancelled())
         """
         from streamactors.stages.sinks.values import Cancelled
 
@@ -102,6 +123,10 @@ class OutsideSinks(Constructors):
         """Never ask for an element.
 
         Materializes: a future that ends if upstream does.
+
+        Example:
+            a ---|
+            a.run_with(Sink.never())
         """
         from streamactors.stages.sinks.values import NeverSink
 
@@ -114,19 +139,32 @@ class OutsideSinks(Constructors):
         Materializes: a future of that sink's materialized value; it fails if there never was an element.
         Backpressures when: that sink does.           Cancels when: that sink does.
         Fails when: `make` raises, or that sink fails.
-        """
-        from streamactors.stages.sinks.later import LazySink
 
-        return cls._of(LazySink(make))
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.lazy_sink(lambda: Sink.count()))
+        """
+        from streamactors.stages.bases.later import LazyPart
+
+        return cls._of(LazyPart("lazy_sink", make, sink=True))
 
     @classmethod
     def lazy_future_sink(
         cls, make: Callable[[], Awaitable[Sink[T, M2]] | Future[Sink[T, M2]]]
     ) -> Sink[T, StreamFuture[M2]]:
-        """As `lazy_sink`; `make` returns a future of the sink, or another awaitable."""
-        from streamactors.stages.sinks.later import LazySink
+        """As `lazy_sink`; `make` returns a future of the sink, or another awaitable.
 
-        return cls._of(LazySink(make, "lazy_future_sink"))
+        Example:
+            a -1-2-3|
+            async def later():
+                await wait(2)
+                return Sink.foreach(seen.append)
+
+            a.run_with(Sink.lazy_future_sink(later))
+        """
+        from streamactors.stages.bases.later import LazyPart
+
+        return cls._of(LazyPart("lazy_future_sink", make, sink=True))
 
     @classmethod
     def future_sink(cls, future: Future[Sink[T, M2]] | Awaitable[Sink[T, M2]]) -> Sink[T, StreamFuture[M2]]:
@@ -135,10 +173,16 @@ class OutsideSinks(Constructors):
         Materializes: a future of that sink's materialized value.
         Backpressures when: the future is not done, or that sink backpressures.   Cancels when: that sink does.
         Fails when: the future or that sink fails.
-        """
-        from streamactors.stages.sinks.later import FutureSink
 
-        return cls._of(FutureSink(future))
+        Example:
+            a -1-2-3|
+            b ----x|
+            sink = b.map(lambda x: Sink.foreach(seen.append)).run_with(Sink.head())
+            a.run_with(Sink.future_sink(sink))
+        """
+        from streamactors.stages.bases.later import FuturePart
+
+        return cls._of(FuturePart("future_sink", future, sink=True))
 
     @classmethod
     def from_materializer(cls, make: Callable[[ActorSystem, Attributes], Sink[T, M2]]) -> Sink[T, StreamFuture[M2]]:
@@ -147,10 +191,14 @@ class OutsideSinks(Constructors):
         Materializes: a future of that sink's materialized value.
         Backpressures when: that sink does.           Cancels when: that sink does.
         Fails when: `make` raises, or that sink fails.
-        """
-        from streamactors.stages.sinks.later import SinkFromMaterializer
 
-        return cls._of(SinkFromMaterializer(make))
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.from_materializer(lambda system, attributes: Sink.count()))
+        """
+        from streamactors.stages.bases.later import FromMaterializer
+
+        return cls._of(FromMaterializer(make, sink=True))
 
     @classmethod
     def source(cls) -> Sink[T, Source[T, NotUsed]]:
@@ -158,6 +206,10 @@ class OutsideSinks(Constructors):
 
         Backpressures when: the source's run does, or has not started.
         Cancels when: the source's run cancels.       Marks: done when the element is read.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.source())
         """
         from streamactors.stages.sinks.pull import PullSink
         from streamactors.stages.sources.hand_over import HandOver
@@ -182,6 +234,10 @@ class OutsideSinks(Constructors):
         Broadcast (the default), Balance, or your own.
 
         Cancels when: the junction does.
+
+        Example:
+            a -1-2-3|
+            a.to(Sink.combine(Sink.foreach(seen.append), Sink.ignore())).run()
         """
         from streamactors.stages.junctions.fan_out import Broadcast
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import T, U
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ValueSinks(Constructors):
-    """See the module. Each materializes a future that also fails when the stream does."""
+    """Sinks that materialize a value made of the elements. Each materializes a future that also fails when the stream does."""
 
     __slots__ = ()
 
@@ -29,6 +29,10 @@ class ValueSinks(Constructors):
         Fails when: `fn` raises.
         Marks: done when `fn` has returned.
         Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.foreach(seen.append))
         """
         from streamactors.stages.sinks.foreach import Foreach
 
@@ -48,6 +52,10 @@ class ValueSinks(Constructors):
         Materializes: a future that ends with the stream.   Backpressures when: `parallelism` calls run.
         Fails when: a call fails, at once.                  Supervision: resume and restart drop the element.
         Marks: done when the calls for all elements before them have ended.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.foreach_async(2, wait))
         """
         from streamactors.stages.sinks.foreach import ForeachAsync
         from streamactors.stages.sinks.values import Ignore
@@ -59,6 +67,10 @@ class ValueSinks(Constructors):
         """Drop every element.
 
         Materializes: a future that ends with the stream.   Marks: done as elements arrive.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.ignore())
         """
         from streamactors.stages.sinks.values import Ignore
 
@@ -69,6 +81,10 @@ class ValueSinks(Constructors):
         """Collect all elements, however many: put `limit(n)` before it for a bound.
 
         Materializes: a future of the list.                 Marks: done when the stream has completed.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.to_list())
         """
         from streamactors.stages.sinks.values import ToList
 
@@ -79,6 +95,10 @@ class ValueSinks(Constructors):
         """Take the first element and cancel.
 
         Materializes: a future of it; NoSuchElement when the stream is empty.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.head())
         """
         from streamactors.stages.sinks.values import Head
 
@@ -89,6 +109,10 @@ class ValueSinks(Constructors):
         """Take the first element and cancel.
 
         Materializes: a future of it; None when the stream is empty.
+
+        Example:
+            a ---|
+            a.run_with(Sink.head_option())
         """
         from streamactors.stages.sinks.values import Head
 
@@ -100,6 +124,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of it; NoSuchElement when the stream is empty.
         Marks: done when the stream has completed.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.last())
         """
         from streamactors.stages.sinks.values import Last
 
@@ -111,6 +139,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of it; None when the stream is empty.
         Marks: done when the stream has completed.
+
+        Example:
+            a ---|
+            a.run_with(Sink.last_option())
         """
         from streamactors.stages.sinks.values import Last
 
@@ -124,6 +156,10 @@ class ValueSinks(Constructors):
         Fails when: `fn` raises.
         Marks: done when the stream has completed.
         Supervision: resume drops the element, restart also goes back to `zero`.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.fold(0, lambda total, x: total + x))
         """
         from streamactors.stages.sinks.foreach import Fold
 
@@ -135,6 +171,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of the value: the first for which `predicate` is false, or that of the whole stream.
         Supervision: resume drops the element, restart begins with `zero` again.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.fold_while(0, lambda n: n < 3, lambda n, x: n + x))
         """
         return cls._of(_folding_while(zero, predicate, fn))
 
@@ -146,6 +186,10 @@ class ValueSinks(Constructors):
         Materializes: a future of the result.               Backpressures when: a call runs.
         Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
         Marks: done when the stream has completed.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.fold_async(0, add))
         """
         return cls._of(_folding_async(zero, fn))
 
@@ -156,6 +200,10 @@ class ValueSinks(Constructors):
         Materializes: a future of the result; NoSuchElement when the stream is empty.
         Fails when: `fn` raises.   Supervision: resume drops the element, restart also what was combined.
         Marks: done when the stream has completed.
+
+        Example:
+            a -1-3-2|
+            a.run_with(Sink.reduce(max))
         """
         from streamactors.stages.sinks.foreach import Reduce
 
@@ -166,6 +214,10 @@ class ValueSinks(Constructors):
         """Count the elements.
 
         Materializes: a future of the number.               Marks: done when the stream has completed.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.count())
         """
         from streamactors.stages.sinks.values import Count
 
@@ -177,6 +229,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of a list of at most `n` elements, in their order.
         Marks: done when the stream has completed.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.take_last(2))
         """
         from streamactors.stages.sinks.deciding import TakeLast
 
@@ -188,6 +244,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of True or False.            Fails when: `predicate` raises.
         Marks: done when the answer is known.               Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.exists(lambda x: x == 2))
         """
         from streamactors.stages.sinks.deciding import Exists
 
@@ -199,6 +259,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of True or False.            Fails when: `predicate` raises.
         Marks: done when the answer is known.               Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.for_all(lambda x: x < 2))
         """
         from streamactors.stages.sinks.deciding import ForAll
 
@@ -210,6 +274,10 @@ class ValueSinks(Constructors):
 
         Materializes: a future of True or False.            Fails when: `predicate` raises.
         Marks: done when the answer is known.               Supervision: resume and restart drop the element.
+
+        Example:
+            a -1-2-3|
+            a.run_with(Sink.none(lambda x: x > 3))
         """
         from streamactors.stages.sinks.deciding import NoneMatches
 

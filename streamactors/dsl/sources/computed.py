@@ -7,16 +7,16 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.constructors import Constructors
 from streamactors.dsl.typevars import M2, S, T
+from streamactors.durations import Duration
 from streamactors.engine.stage import NotUsed
 from streamactors.stages.checks import function, plain_function
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.dsl.kinds import Source
-    from streamactors.engine.blueprint.attributes import Attributes
+    from streamactors.engine.attributes import Attributes
     from streamactors.stages.sources.deferred import MaybeHandle
     from streamactors.stages.sources.tick import Cancellable
 
@@ -24,7 +24,7 @@ _NOTHING: Final[Any] = object()
 
 
 class ComputedSources(Constructors):
-    """See the module."""
+    """Constructors of sources that compute their elements, or the source itself, while they run."""
 
     __slots__ = ()
 
@@ -34,6 +34,9 @@ class ComputedSources(Constructors):
 
         Emits when: there is demand and `fn` has returned.   Completes when: `fn` returns None.
         Fails when: `fn` raises.
+
+        Example:
+            Source.unfold(3, lambda n: (n - 1, n) if n else None)
         """
         from streamactors.stages.sources.unfold import Unfold
 
@@ -45,6 +48,13 @@ class ComputedSources(Constructors):
 
         Emits when: there is demand and the result has come.   Completes when: the result is None.
         Fails when: `fn` raises or its future fails.   Cancels when: downstream does; the call is cancelled.
+
+        Example:
+            async def down(n):
+                await wait(2)
+                return (n - 1, n) if n else None
+
+            Source.unfold_async(3, down)
         """
         from streamactors.stages.sources.unfold import UnfoldAsync
 
@@ -58,6 +68,9 @@ class ComputedSources(Constructors):
 
         Emits when: there is demand and `read` has returned.   Completes when: `read` returns None.
         Fails when: one of the three raises. Supervision of `read`: resume reads again, restart closes and opens the resource first.
+
+        Example:
+            Source.unfold_resource(lambda: iter('abc'), lambda letters: next(letters, None), lambda letters: None)
         """
         from streamactors.stages.sources.unfold import UnfoldResource
 
@@ -75,6 +88,18 @@ class ComputedSources(Constructors):
         The functions are coroutine functions or return futures; one call runs at a time. `open()` gives the resource.
         Emits when: there is demand and the result of `read` has come.   Completes when: `read` gives None and `close` has ended.
         Fails when: one of the three fails.           Cancels when: downstream does; `close` runs after the call in flight.
+
+        Example:
+            async def begin():
+                return [3, 2, 1]
+
+            async def read(left):
+                return await wait(left.pop()) if left else None
+
+            async def end(left):
+                seen.append('end')
+
+            Source.unfold_resource_async(begin, read, end)
         """
         from streamactors.stages.sources.resource_async import UnfoldResourceAsync
 
@@ -87,6 +112,9 @@ class ComputedSources(Constructors):
         `fn` is called only for an element that is asked for.
         Emits when: there is demand.                  Completes when: `while_` is false for the next element.
         Fails when: a function raises.
+
+        Example:
+            Source.iterate(1, lambda x: x * 2, while_=lambda x: x < 9)
         """
         from streamactors.stages.sources.unfold import Unfold
 
@@ -102,11 +130,14 @@ class ComputedSources(Constructors):
 
     @classmethod
     def tick(cls, initial_delay: Duration, interval: Duration, element: T) -> Source[T, Cancellable]:
-        """Emit `element` after `initial_delay` (0: at the first demand) and then every `interval` (milliseconds, a timedelta, or a text such as "1s").
+        """Emit `element` after `initial_delay` (0: at the first demand) and then every `interval` (seconds, a timedelta, or a string such as "1s").
 
         Materializes: a Cancellable that completes it.
         Emits when: a tick is due and there is demand; without demand the tick is skipped.
         Completes when: the Cancellable is cancelled.
+
+        Example:
+            Source.tick('20ms', '30ms', 't').take(3)
         """
         from streamactors.stages.sources.tick import Tick
 
@@ -118,6 +149,10 @@ class ComputedSources(Constructors):
 
         Emits when: the result has come and there is demand.   Completes when: it has emitted.
         Fails when: the future fails.
+
+        Example:
+            a -1-2|
+            Source.future(a.run_with(Sink.count()))
         """
         from streamactors.stages.sources.deferred import FromFuture
 
@@ -130,6 +165,10 @@ class ComputedSources(Constructors):
         Materializes: a future of that source's materialized value.
         Emits when: that source does.                 Completes when: that source does.
         Fails when: the future or that source fails.
+
+        Example:
+            a --3|
+            Source.future_source(a.map(lambda x: Source.range(x)).run_with(Sink.head()))
         """
         from streamactors.stages.sources.deferred import FutureSource
 
@@ -142,6 +181,10 @@ class ComputedSources(Constructors):
         Materializes: a future of that source's materialized value; it fails if there never was demand.
         Emits when: that source does.                 Completes when: that source does.
         Fails when: `make` raises or that source fails.
+
+        Example:
+            a -1-2|
+            Source.lazy_source(lambda: a)
         """
         from streamactors.stages.sources.deferred import LazySource
 
@@ -154,6 +197,9 @@ class ComputedSources(Constructors):
         Materializes: a future of that source's materialized value.
         Emits when: that source does.                 Completes when: that source does.
         Fails when: `make` raises or that source fails.
+
+        Example:
+            Source.from_materializer(lambda system, attributes: Source.single(system.name))
         """
         from streamactors.stages.sources.deferred import FromMaterializerSource
 
@@ -164,6 +210,9 @@ class ComputedSources(Constructors):
         """Emit `make()`, which is called at the first demand.
 
         Emits when: there is demand.   Completes when: it has emitted.   Fails when: `make` raises.
+
+        Example:
+            Source.lazy_single(lambda: 7)
         """
         from streamactors.stages.sources.deferred import LazySource
         from streamactors.stages.sources.simple import Single
@@ -176,6 +225,9 @@ class ComputedSources(Constructors):
         """Emit the result of the future that `make()` returns; `make` is called at the first demand.
 
         Emits when: the future is done.   Completes when: it has emitted.   Fails when: `make` or the future fails.
+
+        Example:
+            Source.lazy_future(lambda: wait(3))
         """
         from streamactors.stages.sources.deferred import FromFuture, LazySource
 
@@ -189,6 +241,10 @@ class ComputedSources(Constructors):
         """Emit the elements of the source that is the result of `make()`'s future; `make` is called at the first demand.
 
         Emits when: that source does.   Completes when: that source does.   Fails when: `make`, the future or the source fails.
+
+        Example:
+            a --3|
+            Source.lazy_future_source(lambda: a.map(lambda x: Source.range(x)).run_with(Sink.head()))
         """
         from streamactors.stages.sources.deferred import FutureSource, LazySource
 
@@ -201,6 +257,12 @@ class ComputedSources(Constructors):
 
         Emits when: `succeed` was called and there is demand.   Completes when: it has emitted, or `complete` was called.
         Fails when: `fail` was called.
+
+        Example:
+            a --7|
+            handle, element = Source.maybe().pre_materialize(system)
+            a.run_with(Sink.foreach(handle.succeed))
+            element
         """
         from streamactors.stages.sources.deferred import Maybe
 

@@ -1,4 +1,4 @@
-"""Constructors of Source that are fed from outside while they run: queues and actors."""
+"""Constructors of Source whose elements other code sends while they run: queues and actors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streamactors.stages.defaults import LONGEST_EVENT, MOST_OFFERS, RECONNECT
 if TYPE_CHECKING:
     from streamactors.dsl.kinds import Source
     from streamactors.engine.stage import NotUsed
-    from streamactors.stages.control.restart_settings import RestartSettings
     from streamactors.stages.framing.server_sent_events import ServerSentEvent
     from streamactors.stages.rate.strategies import Overflow
+    from streamactors.stages.restart_settings import RestartSettings
     from streamactors.stages.sources.queue import BoundedSourceQueue, SourceQueueWithBackpressure
 
 
 class FedSources(Constructors):
-    """See the module."""
+    """Constructors of sources whose elements other code sends while they run."""
 
     __slots__ = ()
 
@@ -43,6 +43,12 @@ class FedSources(Constructors):
         youngest, "drop_buffer" all; "fail" fails the stream with BufferOverflow; "backpressure" gives `queue_with_backpressure`.
         Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
         Fails when: `fail(error)` is called, or the queue is full ("fail").
+
+        Example:
+            a -1-2-3|
+            queue, elements = Source.queue(8).pre_materialize(system)
+            a.run_with(Sink.foreach(queue.offer)).add_done_callback(lambda done: queue.complete())
+            elements
         """
         from streamactors.stages.rate.strategies import OverflowStrategy, checked_strategy
         from streamactors.stages.sources.queue import BoundedQueue
@@ -63,6 +69,12 @@ class FedSources(Constructors):
         more fails with BufferOverflow. The queue so holds at most `size` + `max_concurrent_offers` elements.
         Emits when: there is demand and the queue has an element.   Completes when: `complete()` was called and the queue is empty.
         Fails when: `fail(error)` is called.
+
+        Example:
+            a -1-2-3|
+            queue, elements = Source.queue_with_backpressure(8).pre_materialize(system)
+            a.run_with(Sink.foreach_async(1, queue.offer)).add_done_callback(lambda done: queue.complete())
+            elements
         """
         from streamactors.stages.sources.queue import BackpressureQueue
 
@@ -82,6 +94,12 @@ class FedSources(Constructors):
         Emits when: there is demand and a message is held.   Backpressures when: never; `overflow` decides when `size` are held.
         Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; held messages first.
         Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; with overflow "fail", when `size` are held.
+
+        Example:
+            a -1-2-3|
+            actor, elements = Source.actor_ref(8).pre_materialize(system)
+            a.run_with(Sink.actor_ref(actor))
+            elements
         """
         from streamactors.stages.sources.actor_ref import ActorRefSource
 
@@ -100,6 +118,12 @@ class FedSources(Constructors):
         Emits when: there is demand and a message has come.   Backpressures when: `ack` is not sent yet.
         Completes when: StreamCompleted, ActorExitRequest or a message for which `complete_when` is true comes; a held message first.
         Fails when: StreamFailed(error) comes, or `fail_when(message)` returns an error; a message comes before the `ack` of the one before.
+
+        Example:
+            a -1-2-3|
+            actor, elements = Source.actor_ref_with_backpressure(ack='taken').pre_materialize(system)
+            a.run_with(Sink.actor_ref_with_backpressure(actor, ack='taken'))
+            elements
         """
         from streamactors.stages.sources.actor_ref import ActorRefSourceWithBackpressure
 
@@ -115,14 +139,29 @@ class FedSources(Constructors):
         client: Callable[[], Any] | None = None,
         max_length: int = LONGEST_EVENT,
     ) -> Source[ServerSentEvent, NotUsed]:
-        """Emit the events that an HTTP server sends (`text/event-stream`), with httpx.
+        r"""Emit the events that an HTTP server sends (`text/event-stream`), with httpx.
 
         When the connection ends or breaks, it is made again after the back-off of `reconnect`, or after the time that the server has
-        asked for, and the server is told the id of the last event; `reconnect=None` never does that. `client()` makes the
+        asked for, and the request carries the id of the last event; `reconnect=None` never does that. `client()` makes the
         httpx.AsyncClient, for headers, certificates and timeouts of your own.
         Emits when: there is demand and an event has come.   Completes when: the server answers 204, or ends and `reconnect` is None.
         Fails when: the server answers with an error or another type, or `reconnect` allows no further attempt (ConnectionFailed).
         Cancels when: downstream does; the connection is closed.
+
+        Example:
+            import httpx
+
+            from streamactors import Sink, Source
+
+            def answer(request):
+                events = "data: one\n\ndata: two\n\n"
+                return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=events)
+
+            def client():
+                return httpx.AsyncClient(transport=httpx.MockTransport(answer))
+
+            events = Source.server_sent_events("http://localhost/events", reconnect=None, client=client)
+            print(events.map(lambda event: event.data).run_with(Sink.to_list()).result(timeout=5))
         """
         from streamactors.stages.network.http_events import ServerSentEvents
 
@@ -135,6 +174,9 @@ class FedSources(Constructors):
 
         Emits when: an element waits and there is demand.   Completes when: the observable has completed and no element waits.
         Fails when: the observable fails. The subscription is disposed when downstream cancels.
+
+        Example:
+            Source.from_observable(reactivex.of(1, 2, 3))
         """
         from streamactors.stages.rx.from_observable import FromObservable
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
 from streamactors.dsl.constructors import Constructors
+from streamactors.durations import Duration
 from streamactors.engine.blueprint.modules import MatMapped, StageModule
 from streamactors.engine.stage import NotUsed
 from streamactors.stages.defaults import BLOCK_BYTES
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FileSources(Constructors):
-    """See the module."""
+    """Constructors of sources that read files, file-like objects and the standard input."""
 
     __slots__ = ()
 
@@ -30,6 +30,10 @@ class FileSources(Constructors):
         Emits when: there is demand and a block was read.   Completes when: the file ends.
         Fails when: the file cannot be read; the error names it.
         Materializes: a future of the IOResult, the bytes read by the end; it fails when the stream does.
+
+        Example:
+            path.write_bytes(b'abcdef')
+            Source.from_file(path, block=4)
         """
         from streamactors.stages.files.reading import FromFile
 
@@ -47,13 +51,17 @@ class FileSources(Constructors):
         fields: Sequence[str] | None = None,
         types: Mapping[str, Callable[[str], Any]] | None = None,
     ) -> Source[Any, NotUsed]:
-        """Emit the rows of a CSV file: dicts by the names in its first line, or by `fields` where the file has no such line; with
-        `header=False` alone, lists. Values are texts, but for the fields of which `types` gives a function. Can be replayed by row
+        r"""Emit the rows of a CSV file: dicts by the names in its first line, or by `fields` where the file has no such line; with
+        `header=False` alone, lists. Values are strings, except in the fields for which `types` has a function. Can be replayed by row
         (`with_replay`).
 
         A quoted value may hold delimiters, doubled quotes and line ends. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
         Emits when: there is demand and a row was read.   Completes when: the file ends.
         Fails when: the file cannot be read or decoded, or a row does not have the fields of the others (FramingError, with file and line).
+
+        Example:
+            path.write_text('a,b\n1,2\n')
+            Source.from_csv(path)
         """
         from streamactors.stages.files.row_sources import FromCsv
 
@@ -61,11 +69,15 @@ class FileSources(Constructors):
 
     @classmethod
     def from_json_lines(cls, path: Path, encoding: str = "utf-8") -> Source[Any, NotUsed]:
-        """Emit the values of a file that has one JSON value a line. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
+        r"""Emit the values of a file that has one JSON value a line. Empty lines are skipped. Files of gzip, bzip2 and xz are decompressed.
         Can be replayed by value (`with_replay`).
 
         Emits when: there is demand and a line was read.   Completes when: the file ends.
-        Fails when: the file cannot be read or decoded, or a line is no JSON (FramingError, with file and line).
+        Fails when: the file cannot be read or decoded, or a line is not JSON (FramingError, with file and line).
+
+        Example:
+            path.write_text('[1]\n[2]\n')
+            Source.from_json_lines(path)
         """
         from streamactors.stages.files.row_sources import FromJsonLines
 
@@ -82,6 +94,9 @@ class FileSources(Constructors):
         Emits when: there is demand and `read` has returned.   Completes when: `read` returns nothing.
         Fails when: `read` raises.
         Materializes: a future of the IOResult, the number of bytes or characters by the end; it fails when the stream does.
+
+        Example:
+            Source.from_file_object(io.BytesIO(b'abcdef'), block=4)
         """
         from streamactors.stages.files.reading import FromFileObject
 
@@ -91,13 +106,17 @@ class FileSources(Constructors):
     def tail_file(
         cls, path: Path, *, from_end: bool = False, poll: Duration = "250ms", block: int = BLOCK_BYTES
     ) -> Source[bytes, NotUsed]:
-        """Emit the bytes of a file, and then those that are written after them, without end; `.lines()` makes lines of them.
+        r"""Emit the bytes of a file, and then those that are written after them, without end; `.lines()` makes lines of them.
 
-        The file is looked at every `poll` (milliseconds, a timedelta, or a text such as "1s") while nothing new is in it. A file that does not exist yet
+        The file is looked at every `poll` (seconds, a timedelta, or a string such as "1s") while nothing new is in it. A file that does not exist yet
         is waited for. When another file has taken its place (a log that was rotated), the rest of the old file comes first, then the
         new file from its beginning. A file that was cut to a shorter length is read from its beginning again.
         Emits when: there is demand and there are new bytes.   Completes when: never; a kill switch or `take_until` ends it.
         Fails when: the file cannot be read; the error names it.
+
+        Example:
+            path.write_bytes(b'x\ny\n')
+            Source.tail_file(path).lines().take(2)
         """
         from streamactors.stages.files.tail import TailFile
 
@@ -105,10 +124,21 @@ class FileSources(Constructors):
 
     @classmethod
     def from_stdin(cls) -> Source[bytes, NotUsed]:
-        """Emit the bytes of this process's standard input; `.lines()` makes lines of them.
+        r"""Emit the bytes of this process's standard input; `.lines()` makes lines of them.
 
         Emits when: there is demand and bytes have come.   Completes when: standard input ends.
         Fails when: it cannot be read. One run at a time should read it.
+
+        Example:
+            import subprocess
+            import sys
+
+            program = (
+                "from streamactors import Sink, Source; "
+                "print(Source.from_stdin().lines().run_with(Sink.to_list()).result(5))"
+            )
+            ran = subprocess.run([sys.executable, "-c", program], input="one\ntwo\n", capture_output=True, text=True, timeout=60)
+            print(ran.stdout)
         """
         from streamactors.stages.network.standard import FromStdin
 
@@ -123,6 +153,12 @@ class FileSources(Constructors):
         Emits when: there is demand and something was written.   Completes when: the file object is closed.
         Fails when: `fail(error)` of the file object is called.
         Materializes: the writable file object, a StreamWriter.
+
+        Example:
+            a -x-y|
+            writer, written = Source.from_writer().pre_materialize(system)
+            a.run_with(Sink.foreach(lambda x: writer.write(x.encode()))).add_done_callback(lambda done: writer.close())
+            written
         """
         from streamactors.stages.files.file_objects import StreamWriter
         from streamactors.stages.sources.queue import BackpressureQueue

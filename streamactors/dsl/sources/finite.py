@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class FiniteSources(Constructors):
-    """See the module."""
+    """Constructors of sources of known elements."""
 
     __slots__ = ()
 
@@ -28,6 +28,9 @@ class FiniteSources(Constructors):
         can be replayed (`with_replay`).
         Emits when: there is demand and the iterable has an element.
         Completes when: the iterable ends.            Fails when: the iterable raises.
+
+        Example:
+            Source.from_iterable('abc')
         """
         from streamactors.stages.sources.iterables import FromIterable
 
@@ -38,6 +41,9 @@ class FiniteSources(Constructors):
         """Emit the integers of the builtin `range` with the same arguments.
 
         Emits when: there is demand.                  Completes when: the range ends.
+
+        Example:
+            Source.range(3)
         """
         from streamactors.stages.sources.iterables import Range
 
@@ -53,6 +59,13 @@ class FiniteSources(Constructors):
         Emits when: there was demand and an element has come.
         Completes when: the iterable ends.            Fails when: the iterable raises.
         Cancels when: downstream does; the iterator is closed (`aclose`).
+
+        Example:
+            async def numbers():
+                for n in (1, 2, 3):
+                    yield await wait(n)
+
+            Source.from_async_iterable(numbers())
         """
         from streamactors.stages.sources.async_iterable import FromAsyncIterable
 
@@ -60,12 +73,16 @@ class FiniteSources(Constructors):
 
     @classmethod
     def from_lines(cls, path: str | os.PathLike[str], encoding: str = "utf-8") -> Source[str, NotUsed]:
-        """Emit the lines of a text file, without their line ends. Can be replayed by line number (`with_replay`).
+        r"""Emit the lines of a text file, without their line ends. Can be replayed by line number (`with_replay`).
 
         Emits when: there is demand and a line was read.   Completes when: the file ends.
         Fails when: the file cannot be read or decoded.
+
+        Example:
+            path.write_text('x\ny\n')
+            Source.from_lines(path)
         """
-        from streamactors.stages.sources.simple import Lines
+        from streamactors.stages.files.lines import Lines
 
         return cls._of(Lines(path, encoding))
 
@@ -74,6 +91,9 @@ class FiniteSources(Constructors):
         """Emit one element.
 
         Emits when: there is demand.                  Completes when: it has emitted.
+
+        Example:
+            Source.single(7)
         """
         from streamactors.stages.sources.simple import Single
 
@@ -84,6 +104,9 @@ class FiniteSources(Constructors):
         """Complete at once.
 
         Emits when: never.                            Completes when: it starts.
+
+        Example:
+            Source.empty()
         """
         from streamactors.stages.sources.simple import Empty
 
@@ -94,6 +117,9 @@ class FiniteSources(Constructors):
         """Fail at once with `error`.
 
         Emits when: never.                            Fails when: it starts.
+
+        Example:
+            Source.failed(ValueError('why'))
         """
         from streamactors.stages.sources.simple import Failed
 
@@ -104,6 +130,10 @@ class FiniteSources(Constructors):
         """Neither emit nor end.
 
         Emits when: never.                            Completes when: never.
+
+        Example:
+            a -1-2|
+            a.concat(Source.never())
         """
         from streamactors.stages.sources.simple import Never
 
@@ -114,6 +144,9 @@ class FiniteSources(Constructors):
         """Emit the same element without end.
 
         Emits when: there is demand.                  Completes when: never.
+
+        Example:
+            Source.repeat('x').take(3)
         """
         from streamactors.stages.sources.simple import Repeat
 
@@ -125,6 +158,9 @@ class FiniteSources(Constructors):
 
         Emits when: there is demand.                  Completes when: never.
         Fails when: the iterable is empty, or raises.
+
+        Example:
+            Source.cycle([1, 2]).take(5)
         """
         from streamactors.stages.sources.simple import Cycle
 

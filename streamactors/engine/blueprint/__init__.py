@@ -1,3 +1,1 @@
-"""Blueprints: immutable graphs, their attributes, and the plan that a run is built from.
-
-The DSL makes modules (`modules.py`). A run flattens them (`graph.py`, `plan.py`). `picture.py` draws them as Mermaid."""
+"""Blueprints: immutable graphs. The DSL makes modules (`modules.py`); the plan of a run flattens them into a graph (`graph.py`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.stage import GraphStage
 
 PortOf: TypeAlias = tuple[int, int]  # (node, port)
@@ -14,7 +14,7 @@ NO_NODE = -1  # in a mat program: a stage that was fused away and materializes n
 
 
 @dataclass(slots=True)
-class Node:
+class StageNode:
     """A stage in the plan."""
 
     stage: GraphStage
@@ -31,7 +31,7 @@ class Node:
 class Flat:
     """A flattened module: `inlets` and `outlets` are the open ports, `mat` computes the materialized value."""
 
-    nodes: list[Node]
+    nodes: list[StageNode]
     edges: list[Edge]
     inlets: list[PortOf]
     outlets: list[PortOf]

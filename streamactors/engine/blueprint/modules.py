@@ -5,14 +5,14 @@
     Wired(parts, wires)     the result of GraphDSL: any parts, any wires, some ports left open
     Attributed, MatMapped   a module with attributes around it, or with its materialized value mapped
 
-`plan.py` turns a module into the plan that a materializer starts."""
+`engine/planning/plan.py` turns a module into the plan that the materializer starts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.stage import GraphStage, Shape
 
 Combine: TypeAlias = Callable[[Any, Any], Any]
@@ -119,10 +119,10 @@ class MatMapped(Module):
 
 
 class AsyncBoundary(GraphStage):
-    """A place where the graph is cut: the stages behind it run in another actor. The plan replaces it by its two halves."""
+    """A place where the graph is cut: the stages downstream of it run in another actor. The plan replaces it by its two halves."""
 
     name = "async_boundary"
 
     def __init__(self, buffer: int | None = None, process: bool = False) -> None:
         self.buffer = buffer
-        self.process = process  # the stages behind it run in a worker process (engine/workers/)
+        self.process = process  # the stages downstream of it run in a worker process (engine/workers/)

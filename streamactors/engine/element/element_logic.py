@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.blueprint.attributes import Attributes
 from streamactors.engine.element.ports import CLOSED, EMPTY, FED, PULLED, RESTING, Inlet, Outlet, Reader
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
@@ -20,35 +19,14 @@ from streamactors.engine.marks.marks import Mark
 from streamactors.engine.user_code import blame
 
 if TYPE_CHECKING:
+    from streamactors.engine.element.graph_stage_logic import GraphStageLogic
     from streamactors.engine.island.stage_actor import StageActor
 
 
-class UserLogic(Protocol):
-    """A `GraphStageLogic` as its driver sees it."""
-
-    name: str
-    attributes: Attributes
-    prefetch: int | None
-    inlets: list[Inlet]
-    outlets: list[Outlet]
-    _logic: ElementLogic | None
-
-    def pre_start(self) -> None: ...
-    def post_stop(self) -> None: ...
-    def on_push(self, inlet: Inlet, /) -> None: ...
-    def on_pull(self, outlet: Outlet, /) -> None: ...
-    def on_upstream_finish(self, inlet: Inlet, /) -> None: ...
-    def on_upstream_failure(self, inlet: Inlet, error: BaseException, /) -> None: ...
-    def on_downstream_finish(self, outlet: Outlet, cause: BaseException, /) -> None: ...
-    def on_timer(self, key: object, /) -> None: ...
-    def on_mark(self, inlet: Inlet, mark: Mark, /) -> None: ...
-    def pulls_only(self) -> bool: ...
-
-
 class ElementLogic(Logic):
-    """See the module. `user` is the stage's own logic."""
+    """Runs a per-element logic as a logic of chunks. `user` is the stage's own logic."""
 
-    def __init__(self, user: UserLogic) -> None:
+    def __init__(self, user: GraphStageLogic) -> None:
         self.user = user
         self.started = False
         self.feeding = False

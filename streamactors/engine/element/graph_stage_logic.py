@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.element.element_logic import ElementLogic
 from streamactors.engine.element.ports import CLOSED, EMPTY, PULLED, Inlet, NotYet, Outlet
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS, STAGE_COMPLETED, propagate_failure
@@ -146,7 +146,7 @@ class GraphStageLogic:
         raise ProtocolError(f"Cannot push port ({outlet.name}) twice, or before it being pulled")
 
     def mark(self, outlet: Outlet, mark: Mark) -> None:
-        """Put a mark behind everything pushed so far."""
+        """Put a mark after everything pushed so far."""
         self._running().flush()
         outlet.connection.mark(mark)
 
@@ -186,7 +186,7 @@ class GraphStageLogic:
         return inlet.state == PULLED
 
     def is_closed(self, port: Inlet | Outlet) -> bool:
-        """True when nothing can pass the port any more."""
+        """True when the port is closed: nothing passes it."""
         return port.state == CLOSED if isinstance(port, Inlet) else port.connection.out_closed
 
     def set_handler(self, port: Inlet | Outlet, handler: Callable[..., None]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from streamactors.engine.blueprint.graph import NO_NODE, Flat, Node
+from streamactors.engine.blueprint.graph import NO_NODE, Flat, StageNode
 from streamactors.engine.fusing.flow import FusedFlow
 from streamactors.engine.fusing.loop import Op
 from streamactors.engine.fusing.source import FusedSource
@@ -36,7 +36,7 @@ def fuse(flat: Flat) -> Flat:
             next_of[source] = target
             inner.add(target)
     stands_for: dict[int, int] = {}  # node -> first node of its group
-    replaced: dict[int, Node] = {}
+    replaced: dict[int, StageNode] = {}
     for head in range(len(nodes)):
         if head in inner or (ops[head] is None and not feeds[head]):
             continue
@@ -53,7 +53,7 @@ def fuse(flat: Flat) -> Flat:
                 stands_for[one] = group[0]
             replaced[group[0]] = _fused(nodes, ops, group)
     index: dict[int, int] = {}
-    kept: list[Node] = []
+    kept: list[StageNode] = []
     for old, node in enumerate(nodes):
         if stands_for.get(old, old) == old:
             index[old] = len(kept)
@@ -76,12 +76,12 @@ def fuse(flat: Flat) -> Flat:
     )
 
 
-def _op(node: Node) -> Op | None:
+def _op(node: StageNode) -> Op | None:
     make = getattr(node.stage, "op", None)
     return None if make is None else make(node.attributes)
 
 
-def _fused(nodes: list[Node], ops: list[Op | None], group: list[int]) -> Node:
+def _fused(nodes: list[StageNode], ops: list[Op | None], group: list[int]) -> StageNode:
     first = nodes[group[0]]
     steps = tuple(op for member in group if (op := ops[member]) is not None)
     attributes = replace(first.attributes, name=None) if first.attributes.name is not None else first.attributes
@@ -92,8 +92,8 @@ def _fused(nodes: list[Node], ops: list[Op | None], group: list[int]) -> Node:
             first.stage, "with_steps", None
         )
         if with_steps is not None:
-            return Node(with_steps(steps, joint, first.attributes.name), attributes)
+            return StageNode(with_steps(steps, joint, first.attributes.name), attributes)
         source = FusedSource(first.stage, steps, joint, first.attributes)
         source.handling = first.stage.handling
-        return Node(source, attributes)
-    return Node(FusedFlow(steps, joint, first.attributes), attributes)
+        return StageNode(source, attributes)
+    return StageNode(FusedFlow(steps, joint, first.attributes), attributes)

@@ -6,13 +6,14 @@ import logging
 from types import CoroutineType
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.loop import FusedLoop, Op
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import FlowLogic, Logic
 from streamactors.engine.marks.marks import Handling
 from streamactors.engine.stage import FLOW, NOT_USED, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 
 _log = logging.getLogger("streamactors.engine")
 
@@ -21,7 +22,7 @@ class FusedFlow(GraphStage):
     """One or more maps, filters and scans as one stage."""
 
     shape = FLOW
-    ends_with_inputs = True
+    traits = StageTraits(ends_with_inputs=True)
 
     def __init__(self, ops: tuple[Op, ...], handling: Handling, attributes: Attributes) -> None:
         self.ops = ops
@@ -73,7 +74,7 @@ class _FusedFlowLogic(FlowLogic):
         out = self.out
         pace = self._pace
         results: list[Any] = []
-        error = self._run(pace.take(in_, out.asked), results, self.interpreter.stop_slice, self._state)
+        error = self._run(pace.take(in_, out.asked), results, self.interpreter.stop_slice, self._state, self)
         pace.give_back(in_)
         if results:
             if type(results[0]) is CoroutineType and not self._warned:

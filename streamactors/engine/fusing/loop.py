@@ -33,13 +33,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.engine.supervision import Directive, log_skipped
 from streamactors.engine.user_code import blame, frame_of
 from streamactors.engine.zero import fresh
+
+if TYPE_CHECKING:
+    from streamactors.engine.logic import Logic
 
 Loop = Callable[..., None]
 NEVER_STOP: list[int] = []
@@ -105,7 +108,7 @@ def generate(
     """Return the loop for a sequence of kinds, its code object, and for each of its lines the index of the step that stands there
     and the variable that it reads.
 
-    The kind "skip" stands for a step that is left out; it keeps the numbers of the others."""
+    The kind "skip" is a step that is left out; it keeps the numbers of the others."""
     functions = ", ".join(f"f{i}" for i in range(len(kinds)))
     emit = results if refilled is None else refilled.emit
     if refilled is None:
@@ -188,7 +191,7 @@ class FusedLoop:
 
     def zeros(self, state: list[Any]) -> tuple[list[Any], BaseException | None]:
         """Return the results before the first element, and the error that stopped them: the zero of each scan is sent through the steps
-        behind it, the last scan's zero first."""
+        after it, the last scan's zero first."""
         out: list[Any] = []
         for i in reversed(self.scans):
             error = self._behind(i, state, out)
@@ -197,11 +200,14 @@ class FusedLoop:
         return out, None
 
     def _behind(self, i: int, state: list[Any], out: list[Any]) -> BaseException | None:
-        """Send the state of step i through the steps behind it."""
+        """Send the state of step i through the steps after it."""
         return FusedLoop(self._ops, i + 1)(iter([state[i]]), out, NEVER_STOP, state)
 
-    def __call__(self, feed: Iterator[Any], out: list[Any], stop: list[int], state: list[Any]) -> BaseException | None:
-        """Run the loop until the feed ends or `stop` is filled; return the error that stops the stage, or None."""
+    def __call__(
+        self, feed: Iterator[Any], out: list[Any], stop: list[int], state: list[Any], owner: Logic | None = None
+    ) -> BaseException | None:
+        """Run the loop until the feed ends or `stop` is filled; return the error that stops the stage, or None. `owner` counts the elements
+        that supervision drops."""
         arguments = self._checked or self._arguments
         while True:
             try:
@@ -209,13 +215,15 @@ class FusedLoop:
                 if self._checked is not None and all(getattr(check, "passed", True) for check in self._checked):
                     self._checked = None
             except BaseException as error:  # noqa: BLE001  # whatever the user's function raised
-                failure = self._after(error, out, state)
+                failure = self._after(error, out, state, owner)
                 if failure is not None or stop:
                     return failure
             else:
                 return None
 
-    def _after(self, error: BaseException, out: list[Any], state: list[Any]) -> BaseException | None:
+    def _after(
+        self, error: BaseException, out: list[Any], state: list[Any], owner: Logic | None
+    ) -> BaseException | None:
         """Ask the decider of the step that raised; return the error that stops the stage, or None: the element is dropped."""
         entry = frame_of(error, self._code)
         if entry is None:
@@ -231,6 +239,8 @@ class FusedLoop:
         if directive is Directive.STOP:
             return error
         log_skipped(None, error)
+        if owner is not None:
+            owner.failures += 1
         if directive is Directive.RESTART and op.kind == "scan":
             state[step] = fresh(op.zero)
             return self._behind(step, state, out)

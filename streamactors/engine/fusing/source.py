@@ -1,4 +1,4 @@
-"""FusedSource: a source that has feeds, with the maps, filters and scans behind it, as one stage with one generated loop."""
+"""FusedSource: a source that has feeds, with the maps, filters and scans downstream of it, as one stage with one generated loop."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 from types import CoroutineType
 from typing import Any, Protocol
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.flow import push_first, warn_of_coroutine
 from streamactors.engine.fusing.loop import NOTHING, FusedLoop, Op
+from streamactors.engine.hops.ledger import Sampler
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import Logic, SourceLogic
@@ -38,7 +39,7 @@ class SourceFeed(Protocol):
 
 
 class FusedSource(GraphStage):
-    """A source that has feeds, and the maps, filters and scans behind it, as one stage. `steps`: how these handle marks."""
+    """A source that has feeds, and the maps, filters and scans downstream of it, as one stage. `steps`: how these handle marks."""
 
     shape = SOURCE
 
@@ -46,12 +47,8 @@ class FusedSource(GraphStage):
         self.source = source
         self.ops = ops
         self.name = "+".join([attributes.name or source.label, *(op.attributes.name or op.label for op in ops)])
-        self.emits_marks = source.emits_marks
-        self.endless = source.endless
-        self.reads_marks = source.reads_marks
-        self.needs = source.needs
+        self.traits = replace(source.traits, steps=steps)
         self.attributes = attributes
-        self.steps = steps
         self._loop = FusedLoop(ops) if ops else None
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
@@ -61,7 +58,7 @@ class FusedSource(GraphStage):
 
 
 class FeedLogic(SourceLogic):
-    """Runs a feed, with or without a generated loop behind it. Emits a position mark behind each chunk when marks are read.
+    """Runs a feed, with or without a generated loop after it. Emits a position mark after each chunk when marks are read.
 
     `make_feed(attributes of the source)` returns a feed. The feed begins at the start of the replay, or where the owner of the positions
     says. `identity` is what an owner of positions compares from run to run (IterableHandle.identity)."""
@@ -87,9 +84,10 @@ class FeedLogic(SourceLogic):
         self._identity = identity
         self._max_chunk = attributes.max_chunk
         self._marks: Any = None
+        self._sampler: Sampler | None = None
 
     def on_start(self) -> None:
-        run = self.interpreter.island.run
+        self._run_of_stages = run = self.interpreter.island.run
         source = run.source_id(self)
         owner = owner_of(run, source)
         if owner is None:
@@ -111,7 +109,8 @@ class FeedLogic(SourceLogic):
             return
         self._position: int = self._feed.position
         self._pace = Pace(self.interpreter, self._max_chunk)
-        self._marks = self.interpreter.island.run.source_marks(self, self._feed)
+        run = self._run_of_stages
+        self._marks = run.source_marks(self)
         if self._marks is not None and marks_at:
             self._marks.also_at(marks_at)
         if self._run is not None and self._run.scans:
@@ -139,8 +138,11 @@ class FeedLogic(SourceLogic):
         if n > pace.limit:
             n = pace.limit
         marks = self._marks
+        began_ms: float | None = None  # of a chunk that gets a stamp
         if marks is not None:
             n = marks.clip(self._position, n)
+            if self._run_of_stages.sampled:
+                began_ms = self._stamped()
         results: list[Any] = []
         stop = pace.begin()
         error: BaseException | None = None
@@ -155,7 +157,7 @@ class FeedLogic(SourceLogic):
                 results = list(elements)
                 consumed = size
             else:
-                error = self._run(elements, results, stop, self._state)
+                error = self._run(elements, results, stop, self._state, self)
                 left = elements.__length_hint__()
                 consumed = size - left
                 if left:
@@ -171,11 +173,30 @@ class FeedLogic(SourceLogic):
             self.fail_stage(error)
             return
         if marks is not None and consumed:
+            if began_ms is not None:
+                self._stamp(began_ms)
             out.mark(marks.at(self._position))
         if self._feed.exhausted:
             self._complete()
         elif out.asked:
             out.again()
+
+    def _stamped(self) -> float | None:
+        """Return the time if the next chunk gets a stamp, else None."""
+        hops = self._run_of_stages.hops
+        assert hops is not None
+        now_ms = hops.now_ms()
+        if self._sampler is None:
+            self._sampler = hops.sampler(self._marks.key[0], self)
+        return now_ms if self._sampler.due(now_ms) else None
+
+    def _stamp(self, began_ms: float) -> None:
+        """Put a stamp after the chunk that was pushed, which this stage has begun to make at `began_ms`."""
+        hops, key = self._run_of_stages.hops, self._marks.key
+        assert hops is not None
+        stamp = hops.begin(key, self._marks.at(self._position)[key], began_ms)
+        stamp.begin_at(began_ms)
+        self.out.mark(stamp)
 
     def _complete(self) -> None:
         if self._marks is not None:

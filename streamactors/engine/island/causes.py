@@ -1,4 +1,4 @@
-"""The causes of a cancellation that are no failures, and the strategies that decide how a cancelled stage ends."""
+"""The causes of a cancellation that are not failures, and the strategies that decide how a cancelled stage ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stages of a run close on other threads, such as databases: it may last longer than the stages.
+"""What the stages of a run close on other threads, such as databases. Closing may last longer than the stages.
 
 Owner: the run. Who reports the end of a run to the user waits for it: a process that ends while a database is being closed may be aborted."""
 

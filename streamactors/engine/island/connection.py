@@ -12,12 +12,16 @@ until everything before them was grabbed and nothing is held; a failure waits on
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from streamactors.engine.hops.stamp import Stamp
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS, NonFailureCancellation
 from streamactors.engine.marks.marks import Mark, merge_newer
 from streamactors.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from streamactors.engine.island.interpreter import Interpreter
+    from streamactors.engine.logic import Logic
 
 MAX_ASKED = 2_048
 """The largest demand of an inlet, in elements."""
@@ -36,44 +40,8 @@ class Completed:
 COMPLETED = Completed()
 
 
-class RunningStage(Protocol):
-    """A stage as its connections and its interpreter see it; `engine.logic.Logic` says what the handlers mean."""
-
-    inlets: list[Connection]
-    outlets: list[Connection]
-    name: str
-    one_result_each: bool
-    failure: BaseException | None
-    stopped: bool
-    keep_going: bool
-    busy_ticks: int
-    _open_ports: int
-
-    def on_start(self) -> None: ...
-    def on_pull(self, out: Connection, /) -> None: ...
-    def on_push(self, in_: Connection, /) -> None: ...
-    def on_mark(self, in_: Connection, mark: Mark, /) -> None: ...
-    def on_complete(self, in_: Connection, /) -> None: ...
-    def on_fail(self, in_: Connection, error: BaseException, /) -> None: ...
-    def on_cancel(self, out: Connection, cause: BaseException, /) -> None: ...
-    def on_taken(self, out: Connection, /) -> None: ...
-    def port_closed(self) -> None: ...
-    def fail_stage(self, error: BaseException, /) -> None: ...
-    def stop(self) -> None: ...
-    def snapshot_state(self) -> str: ...
-
-
-class Scheduler(Protocol):
-    """What a connection needs of the interpreter that visits it."""
-
-    fifo: deque[Connection]
-    max_asked: int
-
-    def call_when_idle(self, logic: RunningStage, handler: Callable[[], None], /) -> None: ...
-
-
 class Connection:
-    """See the module. Stages may read `asked`, `ready`, `due`, `in_closed`, `out_closed`, `in_index`, `out_index` and `carries`."""
+    """Carries chunks and marks downstream, and demand upstream. Stages may read `asked`, `ready`, `due`, `in_closed`, `out_closed`, `in_index`, `out_index` and `carries`."""
 
     __slots__ = (
         "asked",
@@ -96,12 +64,13 @@ class Connection:
         "pull_due",
         "queued",
         "ready",
+        "stamps",
         "terminal",
         "untaken",
         "wanting",
     )
 
-    def __init__(self, interpreter: Scheduler, carries: frozenset[Any] = frozenset()) -> None:
+    def __init__(self, interpreter: Interpreter, carries: frozenset[Any] = frozenset()) -> None:
         self.interpreter = interpreter
         self.carries = carries  # the sources whose marks can pass here
         self.asked = 0  # elements that may still be pushed
@@ -119,10 +88,11 @@ class Connection:
         self.keeps_left = False  # `keep_left` was called
         self.left: list[Any] = []  # what the consumer left when it cancelled
         self.untaken = 0  # elements in the queue when it was cancelled
+        self.stamps = 0  # in the queue
         self.elements = 0
         self.chunks = 0
-        self.producer: RunningStage
-        self.consumer: RunningStage
+        self.producer: Logic
+        self.consumer: Logic
         self.out_index = 0
         self.in_index = 0
 
@@ -182,7 +152,7 @@ class Connection:
         )
 
     def mark(self, mark: Mark) -> None:
-        """Put a mark behind everything pushed so far. Needs no demand."""
+        """Put a mark after everything pushed so far. Needs no demand."""
         if self.cause is not None or self.terminal is not None:
             return
         items = self.items
@@ -191,11 +161,14 @@ class Connection:
                 merge_newer(items[-1], mark)
                 return
             mark = mark.copy()  # the outlets of a fan-out share it, and each queue merges newer positions into its own
+        elif type(mark) is Stamp:
+            mark = mark.pushed(self.producer)
+            self.stamps += 1
         items.append(mark)
         self._enqueue()
 
     def complete(self) -> None:
-        """Complete the connection behind everything pushed. Ignored when it is closed already."""
+        """Complete the connection after everything pushed. Ignored when it is closed already."""
         if self.terminal is None and self.cause is None:
             self.terminal = COMPLETED
             self.asked = 0
@@ -275,7 +248,7 @@ class Connection:
             self.ready -= n
             return chunk
         if not self.queued and (items or self.terminal is not None):
-            self._enqueue()  # grabbed outside this connection's visit: the marks or the terminal behind still need a visit
+            self._enqueue()  # grabbed outside this connection's visit: the marks or the terminal after it still need a visit
         if size <= SHORT_CHUNK and items and size < n and type(items[0]) is list:
             chunk = chunk.copy()
             while items and size < n and type(items[0]) is list:
@@ -295,6 +268,20 @@ class Connection:
             self.items.appendleft(rest)
             self.ready += len(rest)
 
+    def take_mark(self) -> Mark:
+        """Remove and return the mark that is first in the queue."""
+        mark: Mark = self.items.popleft()
+        if type(mark) is Stamp:
+            self.stamps -= 1
+            mark.taken(self.consumer)
+        return mark
+
+    def begin_stamped(self) -> None:
+        """The consumer is about to take elements, and there are stamps in the queue: note it in a stamp that follows these elements directly."""
+        mark = next((item for item in self.items if type(item) is not list), None)
+        if type(mark) is Stamp:
+            mark.begin()
+
     def hold(self) -> None:
         """Keep elements, marks and completion here until `release`: the consumer has results that it could not push yet.
 
@@ -309,18 +296,18 @@ class Connection:
                 self._enqueue()
 
     def cancel(self, cause: BaseException = NO_MORE_ELEMENTS) -> None:
-        """Cancel: no element is delivered any more. Marks right behind the last element taken still pass. Ignored when it is closed already."""
+        """Cancel: no further element is delivered. Marks right after the last element taken still pass. Ignored when it is closed already."""
         if self.cause is not None or self.finished:
             return
         items = self.items
         if not self.held and isinstance(cause, NonFailureCancellation):
             while items and type(items[0]) is not list:
-                self.consumer.on_mark(self, items.popleft())
+                self.consumer.on_mark(self, self.take_mark())
         if self.keeps_left:
             self.left = list(items)
         items.clear()
         self.untaken = self.ready
-        self.ready = self.asked = 0
+        self.ready = self.asked = self.stamps = 0
         self.cause = cause
         self.wanting = self.held = False
         self.consumer.port_closed()

@@ -1,6 +1,6 @@
 """The interpreter: runs the stages of one island, one event at a time.
 
-A FIFO of connections, one flag each. One visit of a connection is at most one on_pull, one on_push, the marks behind it, then the
+A FIFO of connections, one flag each. One visit of a connection is at most one on_pull, one on_push, the marks after it, then the
 terminal. There is no recursion, so a chain may have thousands of stages, and a busy cycle does not starve the other connections.
 Owner: the island's actor. `run` returns when nothing is left to do, after `EVENTS_PER_TURN` events, or when a message waits."""
 
@@ -10,26 +10,21 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.island.connection import COMPLETED, MAX_ASKED, Connection, RunningStage
-from streamactors.engine.island.run import Run
+from streamactors.engine.island.connection import COMPLETED, MAX_ASKED, Connection
 from streamactors.errors import AbruptTermination
 from streamactors.log_limit import alike, log_limited
+
+if TYPE_CHECKING:
+    from streamactors.engine.island.island import Island
+    from streamactors.engine.logic import Logic
 
 log = logging.getLogger("streamactors.engine")
 
 EVENTS_PER_TURN = 1_000
 SECONDS_PER_TURN = 0.02
-
-
-class Home(Protocol):
-    """What an interpreter needs of its island."""
-
-    run: Run
-
-    def tell(self, message: Any, /) -> None: ...
 
 
 class Interpreter:
@@ -50,14 +45,17 @@ class Interpreter:
         "when_idle",
     )
 
-    def __init__(self, island: Home) -> None:
+    working_on: Any = None
+    """In a traced run: the sampled records that the handler works on that runs, for `work_on`."""
+
+    def __init__(self, island: Island) -> None:
         self.island = island
         self.fifo: deque[Connection] = deque()
-        self.when_idle: deque[tuple[RunningStage, Callable[[], None]]] | None = None  # see `call_when_idle`
-        self.logics: list[RunningStage] = []
+        self.when_idle: deque[tuple[Logic, Callable[[], None]]] | None = None  # see `call_when_idle`
+        self.logics: list[Logic] = []
         self.alive = 0
-        self.active: RunningStage | None = None
-        self.to_end: list[RunningStage] = []
+        self.active: Logic | None = None
+        self.to_end: list[Logic] = []
         self.max_asked = MAX_ASKED
         self.slice_no = 0
         self.in_slice = False
@@ -72,7 +70,7 @@ class Interpreter:
             self._guarded(logic, logic.on_start)
         self._end_stages()
 
-    def add_inside(self, logics: Sequence[RunningStage]) -> None:
+    def add_inside(self, logics: Sequence[Logic]) -> None:
         """Add and start stages from within a handler of another stage of this island."""
         if len(self.logics) > 2 * self.alive + 64:  # forget the sub-streams that have ended
             self.logics = [logic for logic in self.logics if not logic.stopped]
@@ -81,12 +79,15 @@ class Interpreter:
         for logic in logics:
             self._guarded(logic, logic.on_start)
 
-    def ended(self, logic: RunningStage) -> None:
+    def ended(self, logic: Logic) -> None:
         """All ports of a stage have closed; it is stopped after the handler that is running."""
         if not logic.stopped:
             self.to_end.append(logic)
 
-    def call_when_idle(self, logic: RunningStage, handler: Callable[[], None]) -> None:
+    def work_on(self, records: Any) -> None:
+        """The handler that runs continues the work on these records (`working_on` of an earlier handler). Nothing where no traces are installed."""
+
+    def call_when_idle(self, logic: Logic, handler: Callable[[], None]) -> None:
         """Call `handler` once, when the island has nothing else to do."""
         if self.when_idle is None:
             self.when_idle = deque()
@@ -103,7 +104,7 @@ class Interpreter:
             except BaseException as error:  # noqa: BLE001 - the ports of the stage are closed, so the error can only be logged
                 self._log(logic, "stage %s raised in on_stop", error)
 
-    def _guarded(self, logic: RunningStage, handler: Callable[..., None], *arguments: Any) -> None:
+    def _guarded(self, logic: Logic, handler: Callable[..., None], *arguments: Any) -> None:
         self.active = logic
         try:
             handler(*arguments)
@@ -120,7 +121,7 @@ class Interpreter:
         except BaseException as another:  # noqa: BLE001 - logged
             self._log(logic, "stage %s raised while failing", another)
 
-    def _log(self, logic: RunningStage, message: str, error: BaseException) -> None:
+    def _log(self, logic: Logic, message: str, error: BaseException) -> None:
         log_limited(log, logging.ERROR, (logic.name, type(error), alike(error)), message, logic.name, exc_info=error)
 
     def abort(self, error: BaseException) -> None:
@@ -147,11 +148,11 @@ class Interpreter:
 
     # ── input from other threads ──────────────────────────────────────────────────────────────────────────────────
 
-    def post(self, logic: RunningStage, handler: Callable[[Any], None], argument: Any) -> None:
+    def post(self, logic: Logic, handler: Callable[[Any], None], argument: Any) -> None:
         """Run `handler(argument)` on this island. Any thread."""
         self.island.tell((logic, handler, argument))
 
-    def post_with_feedback(self, logic: RunningStage, handler: Callable[[Any], None], argument: Any) -> Any:
+    def post_with_feedback(self, logic: Logic, handler: Callable[[Any], None], argument: Any) -> Any:
         """As `post`; return a future that completes when the handler has returned, and fails with its error."""
         feedback: StreamFuture[None] = StreamFuture()
 
@@ -166,7 +167,7 @@ class Interpreter:
         self.island.tell((logic, run, argument, feedback))
         return feedback
 
-    def call_later(self, delay_ms: float, logic: RunningStage, handler: Callable[[Any], None], argument: Any) -> Any:
+    def call_later(self, delay_ms: float, logic: Logic, handler: Callable[[Any], None], argument: Any) -> Any:
         """Run `handler(argument)` on this island after `delay_ms`; return a timer with `cancel()`."""
         island = self.island
         return island.run.system.timers.call_later(delay_ms, lambda: island.tell((logic, handler, argument)))
@@ -178,7 +179,7 @@ class Interpreter:
 
     def deliver(self, message: tuple[Any, ...]) -> None:
         """Carry out one posted call."""
-        logic: RunningStage = message[0]
+        logic: Logic = message[0]
         if logic.stopped:
             if len(message) > 3:
                 message[3].try_fail(AbruptTermination(f"stage {logic.name} has stopped"))
@@ -241,9 +242,11 @@ class Interpreter:
                     if items and not c.held:
                         if c.wanting and type(items[0]) is list:
                             c.wanting = False
+                            if c.stamps:
+                                c.begin_stamped()
                             consumer.on_push(c)
                         while items and type(items[0]) is not list and not c.held:
-                            consumer.on_mark(c, items.popleft())
+                            consumer.on_mark(c, c.take_mark() if c.stamps else items.popleft())
                     if not items and c.terminal is not None and not c.held and not c.finished and c.cause is None:
                         c.finished = True
                         consumer.port_closed()
@@ -290,7 +293,7 @@ class Interpreter:
             else:
                 taken = type(items[0]) is not list
             while items and type(items[0]) is not list and not c.held:
-                consumer.on_mark(c, items.popleft())
+                consumer.on_mark(c, c.take_mark() if c.stamps else items.popleft())
             if c.cause is not None or (taken and items and c.wanting and not c.held):
                 return  # visited again
         if c.cause is None:

@@ -17,6 +17,7 @@ from streamactors.errors import AbruptTermination
 
 if TYPE_CHECKING:
     from streamactors.actors.running.running_actor import RunningActor
+    from streamactors.tracing.run_trace import RunTrace
 
 
 class StartIsland:
@@ -47,6 +48,13 @@ ALONE = StartIsland()
 CONTINUE = _Continue()
 
 
+def traced_interpreter(island: Island, trace: RunTrace) -> Interpreter:
+    """Return the interpreter of an island of a traced run."""
+    from streamactors.engine.island.traced import TracedInterpreter
+
+    return TracedInterpreter(island, trace)
+
+
 class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
     """The actor. `tell` may be called from any thread."""
 
@@ -67,7 +75,7 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
     def __init__(self, run: Run, watch: SliceWatch, name: str) -> None:
         """Make the island and its actor, which is idle until the first message."""
         self.run = run
-        self.interpreter = Interpreter(self)
+        self.interpreter = Interpreter(self) if run.trace is None else traced_interpreter(self, run.trace)
         self._backlog: list[Any] | None = None
         self._started = False
         self._continuing = False
@@ -84,7 +92,7 @@ class Island(Actor):  # type: ignore[misc]  # Thespian is untyped
     def refuse_letter(message: Any) -> None:
         """Drop a message that comes after the end (a credit, a call, a timer); a call with feedback fails.
 
-        An abort that the shutdown had no time for is still carried out. Otherwise futures would never fail, and clients that stages
+        An abort that the shutdown did not wait for is still carried out. Otherwise futures would never fail, and clients that stages
         hold (a producer, a changelog's reader) would keep their threads."""
         if type(message) is tuple and len(message) > 3:
             message[3].try_fail(AbruptTermination(f"stage {message[0].name} has stopped"))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 
 if TYPE_CHECKING:
     from streamactors.actors.pool.elastic_pool import ElasticPool
+    from streamactors.engine.island.interpreter import Interpreter
 
 SLOW_SLICE_S = 0.002
 QUICK_SLICE_S = 0.001
@@ -24,20 +25,11 @@ AHEAD_S = 0.5
 NO_CHUNK: Final[list[Any]] = []
 
 
-class Slicing(Protocol):
-    """The fields of an interpreter that say which slice runs, and whether it should end."""
-
-    slice_no: int
-    in_slice: bool
-    stop_slice: list[int]
-    active: Any
-
-
 Loop = Callable[[Iterator[Any], list[Any], list[int]], None]
 """`loop(feed, out, stop)` takes elements of `feed`, appends results to `out`, and returns when the feed has ended or `stop` is filled."""
 
 After = Callable[[BaseException, Any, list[Any]], BaseException | None]
-"""`after(error, element, out)`: the loop raised at `element`. None: go on with the next element; an error: the stage fails with it."""
+"""`after(error, element, out)`: the loop raised at `element`. None: continue with the next element; an error: the stage fails with it."""
 
 
 class Pace:
@@ -58,7 +50,7 @@ class Pace:
         "window",
     )
 
-    def __init__(self, interpreter: Slicing, max_chunk: int | None = None) -> None:
+    def __init__(self, interpreter: Interpreter, max_chunk: int | None = None) -> None:
         self.interpreter = interpreter
         self.top = min(LONGEST_SLICE, max_chunk or LONGEST_SLICE)
         self.limit = 1
@@ -169,6 +161,15 @@ class Pace:
         if self.window < self.widest or seconds > SLOW_SLICE_S:
             self._resize_window(seconds / n)
 
+    @property
+    def learnt(self) -> tuple[int, int, int, float]:
+        """What the slices so far have taught, to be set again after a slice that must not count."""
+        return self.limit, self.window, self._since_slow, self._each_s
+
+    @learnt.setter
+    def learnt(self, known: tuple[int, int, int, float]) -> None:
+        self.limit, self.window, self._since_slow, self._each_s = known
+
     def _resize_window(self, each_s: float) -> None:
         known = self._each_s
         self._each_s = each_s = each_s if not known else known + 0.3 * (each_s - known)
@@ -179,12 +180,12 @@ class SliceWatch:
     """Ends slices that take too long. One per pool, which calls `tick` every few ms while a cell runs."""
 
     def __init__(self) -> None:
-        self.running: set[Slicing] = set()
-        self._seen: dict[Slicing, int] = {}
+        self.running: set[Interpreter] = set()
+        self._seen: dict[Interpreter, int] = {}
 
     def tick(self) -> None:
         """End each slice that was already running at the tick before."""
-        seen: dict[Slicing, int] = {}
+        seen: dict[Interpreter, int] = {}
         for interpreter in list(self.running):
             active = interpreter.active
             if active is not None:

@@ -1,50 +1,50 @@
-"""A run: one materialization of a blueprint, and what its stages share. `materializer.py` makes it.
+"""A run: one materialization of a blueprint, and what its stages share. The materializer makes it.
 
 Owner: the actor system. It keeps every run until the run's islands have ended. When it shuts down, it fails the runs that are left."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from streamactors.actors.futures import UnreadFailure
 from streamactors.engine.island.pace import SliceWatch, watch_of
-from streamactors.engine.marks.marks import OwnResults, PositionMark
+from streamactors.engine.marks.marks import PositionMark, TimerResults
 from streamactors.engine.marks.progress import SinkProgress
 from streamactors.engine.marks.source_marks import SourceMarks
 from streamactors.errors import AbruptTermination
+from streamactors.tracing import switch
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
+    from streamactors.engine.hops.ledger import HopLedger
+    from streamactors.engine.island.island import Island
+    from streamactors.tracing.run_trace import RunTrace
+    from streamactors.tracing.spans import Spans
 
 _log = logging.getLogger("streamactors.engine")
 
 _running: weakref.WeakKeyDictionary[ActorSystem, _Runs] = weakref.WeakKeyDictionary()
 _running_lock = threading.Lock()
 _shared_lock = threading.RLock()
+_numbers = itertools.count()
 
 T = TypeVar("T")
-
-
-class IslandOfRun(Protocol):
-    """An island as its run uses it."""
-
-    interpreter: Any
-
-    def abort(self, error: BaseException, /) -> None: ...
-    def end_outside(self, error: BaseException, /) -> None: ...
 
 
 class _Runs:
     """The state that the runs of one system share."""
 
-    __slots__ = ("alive", "idle", "watch")
+    __slots__ = ("alive", "idle", "meters", "watch")
 
     def __init__(self, watch: SliceWatch) -> None:
         self.alive: set[Run] = set()
+        self.meters: dict[int, Meter] = {}  # while there is one, runs measure their hops
         self.idle: list[Callable[[], object]] = []
         self.watch = watch
 
@@ -65,6 +65,35 @@ def _runs_of(system: ActorSystem) -> _Runs:
 def runs_of(system: ActorSystem) -> set[Run]:
     """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
     return _runs_of(system).alive
+
+
+class Meter:
+    """Measures the hops of runs. `ledgers`: those of the newest runs. `every_ms`: how often a source sends a stamp at most."""
+
+    def __init__(self, every_ms: float, runs: int) -> None:
+        self.every_ms = every_ms
+        self.ledgers: deque[HopLedger] = deque(maxlen=runs)
+
+    def measure(self, run: Run) -> None:
+        """Measure the hops of a run from now on."""
+        self.ledgers.append(run.measure(self.every_ms))
+
+
+def measure_runs(system: ActorSystem, meter: Meter) -> None:
+    """Measure the hops of the runs of a system, those that begin later included, until `measure_no_more`."""
+    runs = _runs_of(system)
+    runs.meters[id(meter)] = meter
+    for run in list(runs.alive):
+        meter.measure(run)
+
+
+def measure_no_more(system: ActorSystem, meter: Meter) -> None:
+    """Undo `measure_runs`. What was measured stays in the meter's ledgers."""
+    runs = _runs_of(system)
+    runs.meters.pop(id(meter), None)
+    if not runs.meters:
+        for run in list(runs.alive):
+            run.sampled = False
 
 
 def when_idle(system: ActorSystem, then: Callable[[], object]) -> None:
@@ -98,46 +127,70 @@ class Run:
         "begins_anew",
         "cut_short",
         "endless",
+        "hops",
         "islands",
         "marks_active",
         "may_restart",
-        "own_results",
+        "number",
+        "only_traced",
+        "plan",
         "restart_because",
         "runs",
+        "sampled",
         "source_base",
         "source_of",
         "system",
+        "timer_results",
+        "trace",
         "why_no_restart",
     )
 
     def __init__(self, system: ActorSystem) -> None:
         self.system = system
-        self.islands: list[IslandOfRun] = []
+        self.islands: list[Island] = []
+        self.number = next(_numbers)  # a later run has a larger one
+        self.plan: object = None  # of its blueprint, which keeps it
         self.marks_active = False
+        self.only_traced = False  # marks are active for nobody but the traces
         self.endless = False  # one of its sources never ends by itself
         self.cut_short = False  # a signal has stopped a source before its end: what a sink has is not the whole
         self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own
         self.runs = _runs_of(system)
         self._progress: SinkProgress | None = None
+        self.hops: HopLedger | None = None
+        """The latency of each hop, once it was asked for."""
+        self.sampled = False
+        """True while sources send stamps."""
         self._shared: dict[type, Any] = {}
+        self._ended: list[Callable[[], None]] = []
         self.source_of: dict[object, tuple[int, Any]] = {}
         self.begins_anew = True
         """True if its results are right without those of elements that another run processes: every source emits marks, and no stage remembers
         earlier elements."""
         self.may_restart = False
-        """True if the run begins again after an abort for `restart_because` (`restarted_run.py`)."""
+        """True if the run begins again after an abort for `restart_because` (`engine/materializing/restarted_run.py`)."""
         self.why_no_restart = ""
         """Why a run whose stages ask for restarts cannot have them; empty: it can, or none asks."""
         self.restart_because: BaseException | None = None
         """The error of an abort that a new run repairs. Set before any stage fails of it."""
-        self.own_results: dict[object, OwnResults] = {}
-        """Stage -> what stands for it in the marks of its own results. A stage that was started inside another one has none: no stage
+        self.trace: RunTrace | None = None if switch.installed is None else self._traced(switch.installed)
+        """The sampled records of the run; None unless traces are installed."""
+        self.timer_results: dict[object, TimerResults] = {}
+        """Stage -> its name in the marks of its own results. A stage that was started inside another one has none: no stage
         around that one could tell how far these marks reach."""
         self._inside: dict[object, Sequence[object]] = {}
         self._lock = threading.Lock()
-        self._left: list[tuple[IslandOfRun, BaseException]] = []  # islands that got no turn for their abort
-        self._ended: list[Callable[[], None]] = []
+        self._left: list[tuple[Island, BaseException]] = []  # islands that got no turn for their abort
         self._failure: UnreadFailure | None = None
+        for meter in list(self.runs.meters.values()):
+            meter.measure(self)
+
+    def _traced(self, spans: Spans) -> RunTrace:
+        from streamactors.tracing.run_trace import RunTrace
+
+        trace = RunTrace(spans)
+        self._ended.append(trace.ended)
+        return trace
 
     @property
     def progress(self) -> SinkProgress:
@@ -145,8 +198,24 @@ class Run:
         if self._progress is None:
             with self._lock:
                 if self._progress is None:
-                    self._progress = SinkProgress()
+                    progress = SinkProgress()
+                    if self.trace is not None:
+                        progress.watch(self.trace.done)
+                    self._progress = progress
         return self._progress
+
+    def measure(self, every_ms: float) -> HopLedger:
+        """Measure the hops from now on; return where they are noted. A source sends a stamp every `every_ms` at most. Any thread."""
+        from streamactors.engine.hops.ledger import HopLedger
+
+        progress = self.progress
+        with self._lock:
+            if self.hops is None:
+                self.hops = progress.hops = HopLedger(self.system.clock, progress, every_ms)
+            elif every_ms < self.hops.every_ms or not self.sampled:
+                self.hops.every_ms = every_ms
+            self.sampled = True
+            return self.hops
 
     def shared(self, kind: type[T], make: Callable[[], T]) -> T:
         """Return the one object of a kind that the stages of this run share, made at the first call.
@@ -158,9 +227,13 @@ class Run:
                 found = self._shared[kind] = make()
             return cast("T", found)
 
+    def known(self, kind: type[T]) -> T | None:
+        """Return the one object of a kind that the stages of this run share; None if no stage has made it."""
+        return cast("T | None", self._shared.get(kind))
+
     # ── marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def source_marks(self, logic: object, feed: Any = None) -> SourceMarks | None:
+    def source_marks(self, logic: object) -> SourceMarks | None:
         """Return the marks that a source emits, None when no stage of the run reads marks."""
         known = self.source_of.get(logic)
         if known is None:
@@ -200,7 +273,7 @@ class Run:
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def island_ended(self, island: IslandOfRun) -> None:
+    def island_ended(self, island: Island) -> None:
         """All stages of an island have stopped."""
         with self._lock:
             self.islands.remove(island)
@@ -242,7 +315,7 @@ class Run:
         for island in islands:
             island.abort(error)
 
-    def end_outside(self, island: IslandOfRun, error: BaseException) -> None:
+    def end_outside(self, island: Island, error: BaseException) -> None:
         """End an island that gets no more turns. All such islands of a run share one thread, so the shutdown does not wait for them."""
         with self._lock:
             self._left.append((island, error))

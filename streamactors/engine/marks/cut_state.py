@@ -1,10 +1,10 @@
 """The cut of a run: the moves from one commit to the next. Pure: no clock, no thread, no producer.
 
-A commit covers everything that stems from before one mark, and nothing behind it. So every part of the run that writes into the commit (a
+A commit covers everything that stems from before one mark, and nothing after it. So every part of the run that writes into the commit (a
 transactional sink, a windowed stage with a changelog) stops at its next mark; parts that stopped at an earlier mark than another part are
 sent on to the furthest. When the other sinks of the run have done that mark too, its positions are committed.
 
-    WRITING ──ask──► ASKED ──every part stands at one mark──► SETTLING ──the other sinks have done it──► COMMITTING ──► OVER
+    WRITING ──ask──► ASKED ──every part is at one mark──► SETTLING ──the other sinks have done it──► COMMITTING ──► OVER
        ▲               ▲                                                                                  │  │
        │               └──── committed, and another cut was asked for meanwhile ──────────────────────────┘  │
        └──────────────────── committed ──────────────────────────────────────────────────────────────────────┘
@@ -48,14 +48,14 @@ MOVES: Final[Mapping[CutPhase, frozenset[CutPhase]]] = {
 class CutPart(Protocol):
     """A part of the run that writes into the commit. The methods may be called from any thread."""
 
-    standing: PartState
+    part_state: PartState
     """The part's side of the cut; CutState reads only `carried` and `follows`."""
 
     def cut(self, target: PositionMark) -> None:
-        """Stop at the next mark that is not before `target`: write everything before it, and nothing behind it until `committed`."""
+        """Stop at the next mark that is not before `target`: write everything before it, and nothing after it until `committed`."""
 
     def committed(self) -> None:
-        """Everything written up to the mark where the part stands is committed; continue to write."""
+        """Everything written up to the mark where the part has stopped is committed; continue to write."""
 
     def failed(self, error: BaseException) -> None:
         """The run has failed; nothing more is committed."""
@@ -64,12 +64,12 @@ class CutPart(Protocol):
         """Return the sinks that see a mark only when it is committed; the cut cannot wait for them."""
 
 
-class KnownStand(enum.Enum):
-    """Where a part stands, according to the messages received from it."""
+class ReportedPhase(enum.Enum):
+    """The phase of a part, according to the last message received from it."""
 
     FLOWING = "it writes"
     ASKED = "it was asked to stop"
-    STOPPED = "it has written everything before its mark, and nothing behind it"
+    STOPPED = "it has written everything before its mark, and nothing after it"
     ENDED = "as STOPPED, and its stream has ended"
     SETTLED = "its stream has ended, and everything it has written is committed"
 
@@ -100,31 +100,31 @@ Effect: TypeAlias = Stop | Settle | Release
 
 
 @dataclass(slots=True)
-class _Known:
+class _Reported:
     """The state of a part. `left`: its stage has stopped, so no message reaches it."""
 
-    stand: KnownStand = KnownStand.FLOWING
+    phase: ReportedPhase = ReportedPhase.FLOWING
     at: PositionMark = field(default_factory=dict)
     left: bool = False
 
     @property
-    def stands(self) -> bool:
-        return self.stand not in (KnownStand.FLOWING, KnownStand.ASKED)
+    def has_stopped(self) -> bool:
+        return self.phase not in (ReportedPhase.FLOWING, ReportedPhase.ASKED)
 
 
 class CutState:
-    """See the module. `committed_at`: the positions that are committed."""
+    """The state of a run's cuts. `committed_at`: the positions that are committed."""
 
     def __init__(self) -> None:
         self.phase = CutPhase.WRITING
         self.target: PositionMark = {}  # of the commit in progress
         self.committed_at: PositionMark = {}
-        self._parts: dict[CutPart, _Known] = {}
+        self._parts: dict[CutPart, _Reported] = {}
         self._again = False  # another cut was asked for during this one
 
     def add(self, part: CutPart) -> None:
         """Add a part that writes into the commits. Call it before the first cut."""
-        self._parts[part] = _Known()
+        self._parts[part] = _Reported()
 
     # ── questions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,12 +141,14 @@ class CutState:
     @property
     def ended(self) -> list[CutPart]:
         """The parts whose stream has ended."""
-        return [part for part, known in self._parts.items() if known.stand in (KnownStand.ENDED, KnownStand.SETTLED)]
+        return [
+            part for part, known in self._parts.items() if known.phase in (ReportedPhase.ENDED, ReportedPhase.SETTLED)
+        ]
 
     @property
     def met(self) -> PositionMark | None:
-        """The furthest of the marks where the parts stand; None while a part has not stopped."""
-        if not all(known.stands for known in self._parts.values()):
+        """The furthest of the marks where the parts are; None while a part has not stopped."""
+        if not all(known.has_stopped for known in self._parts.values()):
             return None
         furthest: PositionMark = {}
         for known in self._parts.values():
@@ -161,7 +163,7 @@ class CutState:
     # ── events ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, *, urgent: bool = False) -> list[Effect]:
-        """Begin a cut. `urgent`: if a cut is in progress, another follows it at once, because records may lie behind the first."""
+        """Begin a cut. `urgent`: if a cut is in progress, another follows it at once, because records may lie after the first."""
         if self.phase is CutPhase.WRITING:
             return self._ask()
         self._again = self._again or urgent
@@ -172,7 +174,7 @@ class CutState:
         known = self._parts[part]
         if self.is_over:
             return []
-        known.at, known.stand = at, KnownStand.ENDED if ended else KnownStand.STOPPED
+        known.at, known.phase = at, ReportedPhase.ENDED if ended else ReportedPhase.STOPPED
         effects = self._ask() if self.phase is CutPhase.WRITING else []
         target = self.met
         if target is None or self.phase is not CutPhase.ASKED:
@@ -180,7 +182,7 @@ class CutState:
         late = [
             part
             for part, known in self._parts.items()
-            if known.stand is KnownStand.STOPPED and is_behind(known.at, target, part.standing.carried)
+            if known.phase is ReportedPhase.STOPPED and is_behind(known.at, target, part.part_state.carried)
         ]
         if late:
             return [self._stop(part, target) for part in late]
@@ -198,12 +200,12 @@ class CutState:
     def committed(self) -> list[Effect]:
         """The target is committed: release the parts."""
         merge_newer(self.committed_at, self.target)
-        released = [part for part, known in self._parts.items() if known.stand is not KnownStand.SETTLED]
+        released = [part for part, known in self._parts.items() if known.phase is not ReportedPhase.SETTLED]
         for part in released:
             known = self._parts[part]
-            known.stand = KnownStand.SETTLED if known.stand is KnownStand.ENDED else KnownStand.FLOWING
+            known.phase = ReportedPhase.SETTLED if known.phase is ReportedPhase.ENDED else ReportedPhase.FLOWING
         effects: list[Effect] = [Release(part) for part in released]
-        if all(known.stand is KnownStand.SETTLED for known in self._parts.values()):
+        if all(known.phase is ReportedPhase.SETTLED for known in self._parts.values()):
             self._move(CutPhase.OVER)
         elif self._again:
             self._again = False
@@ -215,9 +217,9 @@ class CutState:
     def left(self, part: CutPart, *, finished: bool) -> bool:
         """A part's stage has stopped. Return whether the run must abort: it must not when everything the part has written is committed,
         or when the part `finished` (it has handed over its last entries and need not wait for the commit)."""
-        known = self._parts.setdefault(part, _Known())
+        known = self._parts.setdefault(part, _Reported())
         known.left = True
-        return not (finished or self.is_over or known.stand is KnownStand.SETTLED)
+        return not (finished or self.is_over or known.phase is ReportedPhase.SETTLED)
 
     def abort(self) -> list[CutPart]:
         """The run has failed. Return the parts to notify; none when the cut was over before."""
@@ -236,14 +238,14 @@ class CutState:
         """Ask every part to stop that does not follow another part.
 
         A part that follows gets marks only from cuts. Results, a mark, results -> it stops at the mark -> the next mark comes only
-        after the commit, and the commit would wait for the results behind the first mark."""
+        after the commit, and the commit would wait for the results after the first mark."""
         self._move(CutPhase.ASKED)
         return [
             self._stop(part, {})
             for part, known in self._parts.items()
-            if known.stand is KnownStand.FLOWING and not part.standing.follows
+            if known.phase is ReportedPhase.FLOWING and not part.part_state.follows
         ]
 
     def _stop(self, part: CutPart, target: PositionMark) -> Effect:
-        self._parts[part].stand = KnownStand.ASKED
+        self._parts[part].phase = ReportedPhase.ASKED
         return Stop(part, target)

@@ -80,8 +80,8 @@ Mark: TypeAlias = PositionMark | Signal
 
 
 @dataclass(frozen=True, slots=True)
-class OwnResults:
-    """Stands in the place of a source in the marks of a stage that gives results which stem from no element. The position counts the marks."""
+class TimerResults:
+    """In the marks of a stage whose timers emit results that stem from no element: takes the place of a source. The position counts the marks."""
 
     stage: int
 
@@ -163,7 +163,7 @@ class Epochs:
         return self._ripe()
 
     def all(self) -> list[Mark]:
-        """Remove every mark and return them in order. The elements that are inside count no more, also when they leave later."""
+        """Remove every mark and return them in order. Elements that are still inside no longer count, even when they leave later."""
         ripe = list(self._marks)
         self._first += len(self._counts)
         self._marks.clear()
@@ -204,7 +204,7 @@ class FanInMarks:
         return [mark] if first and isinstance(mark, Assigned) else ripe
 
     def on_inlet_closed(self, inlet: int) -> list[Mark]:
-        """An inlet has ended and holds no mark back any more; return the marks that pass now."""
+        """An inlet has ended and no longer holds marks back; return the marks that pass now."""
         self._carriers.pop(inlet, None)
         gone = self._seen.pop(inlet, {})
         keys = set(gone).union(*self._seen.values()) if self._seen else set(gone)

@@ -9,7 +9,10 @@ Owner: the run. Sinks register before any stage starts; sources look when they s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from streamactors.engine.island.run import Run
 
 Positions = dict[str, int]
 """Partition, as text -> the position of its first element that is not covered."""
@@ -29,15 +32,15 @@ class SourceHandle(Protocol):
 
     @property
     def bounded(self) -> bool:
-        """True when the source comes to an end by itself."""
+        """True when the source ends by itself."""
 
     def identity(self) -> Mapping[str, str | None]:
-        """Return what tells this source from others with the same label, as names and values; nothing for elements in memory.
+        """Return what distinguishes this source from others with the same label, as names and values; nothing for elements in memory.
 
-        The value None: the source has such a value, and cannot find it out."""
+        The value None: the source has such a value, but cannot find it out."""
 
-    def initial(self) -> Positions:
-        """Return where to begin when no position is stored."""
+    def initial(self, *, skip_lost: bool = False) -> Positions:
+        """Return where to begin when no position is stored. `skip_lost`: as in `begin`."""
 
     def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None, *, skip_lost: bool) -> None:
         """Begin at `start`; partitions not named there begin at their first element. With `until`, emit that range first.
@@ -76,7 +79,7 @@ class IterableHandle:
         """Return the identity that the source's stage gives: a file's path, a range's start and step."""
         return self._identity
 
-    def initial(self) -> Positions:
+    def initial(self, *, skip_lost: bool = False) -> Positions:
         """Return the index of the first element to emit."""
         return {PARTITION: self._start}
 
@@ -90,21 +93,15 @@ class IterableHandle:
         return {}
 
 
-class SharesObjects(Protocol):
-    """A run."""
-
-    def shared(self, kind: type[T], make: Callable[[], T]) -> T: ...
-
-
 class _Owners(dict[Any, PositionOwner]):
     """Source of a run -> the owner of its positions."""
 
 
-def own(run: SharesObjects, sources: Iterable[Any], owner: PositionOwner) -> None:
+def own(run: Run, sources: Iterable[Any], owner: PositionOwner) -> None:
     """Make `owner` the owner of the positions of these sources; before any stage of the run starts."""
     run.shared(_Owners, _Owners).update(dict.fromkeys(sources, owner))
 
 
-def owner_of(run: SharesObjects, source: Any) -> PositionOwner | None:
+def owner_of(run: Run, source: Any) -> PositionOwner | None:
     """Return the owner of a source's positions, None if it has none."""
     return None if source is None else run.shared(_Owners, _Owners).get(source)

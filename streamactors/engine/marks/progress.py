@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from streamactors.engine.marks.marks import NOWHERE, Key, Mark, PositionMark, is_behind, merge_newer
+from streamactors.engine.marks.marks import NOWHERE, Key, Mark, Position, PositionMark, is_behind, merge_newer
+
+if TYPE_CHECKING:
+    from streamactors.engine.hops.ledger import HopLedger
 
 Listener = Callable[[PositionMark], None]
 Failed = Callable[[BaseException], object]
@@ -65,6 +68,9 @@ class SinkProgress:
         """The sinks that have not ended; read without the lock."""
         self._done: PositionMark = {}
         self._listeners: dict[object, Listener] = {}
+        self._watcher: Listener | None = None
+        self.hops: HopLedger | None = None
+        """Where the run's hops are measured, if they are: it hears what each sink has done."""
 
     # ── sinks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,11 +91,13 @@ class SinkProgress:
             known.reported_at = monotonic()
             self._advance(mark)
             answered = self._answer(known) if known.waits else ()
+        if self.hops is not None:
+            self.hops.done(sink, mark)
         for then in answered:
             then()
 
     def sink_ended(self, sink: object) -> None:
-        """A sink has completed; it holds no position back any more."""
+        """A sink has completed and no longer holds positions back."""
         self._remove(sink, has_done_all=True)
 
     def sink_failed(self, sink: object, error: BaseException) -> None:
@@ -100,6 +108,8 @@ class SinkProgress:
             if known is None:
                 return
             known.failure = error
+            if self.hops is not None:
+                self.hops.sink_gone(sink)
             answered = [then for each in self._sinks.values() if each.waits for then in self._answer(each)]
         for then in answered:
             then()
@@ -116,6 +126,8 @@ class SinkProgress:
             if has_done_all:
                 self._advance({key for each in (*self._sinks.values(), gone) for key in each.done}, gone.done)
             answered = self._answer(gone)
+        if self.hops is not None:
+            (self.hops.sink_ended if has_done_all else self.hops.sink_gone)(sink)
         for then in answered:
             then()
 
@@ -125,9 +137,26 @@ class SinkProgress:
         """Call `listener` with the positions of `source` that become done; never two calls at once."""
         self._listeners[source] = listener
 
+    def source_gone(self, source: object) -> None:
+        """Forget a source that has ended with its part of the graph: its listener, and what was done of it."""
+        with self._lock:
+            self._listeners.pop(source, None)
+            for key in [key for key in self._done if key[0] is source]:
+                del self._done[key]
+
+    def watch(self, watcher: Listener) -> None:
+        """Call `watcher` with all positions that become done, before the listener of their source."""
+        self._watcher = watcher
+
     def is_behind(self, target: PositionMark, among: Chosen) -> bool:
         """Return whether a chosen sink has not done everything before `target`."""
         return bool(self.behind(target, among))
+
+    def has_done(self, sink: object, key: Key, place: Position) -> bool:
+        """Return whether a sink has reported a position of one partition, or a later one."""
+        with self._lock:
+            known = self._sinks.get(sink)
+            return known is not None and known.done.get(key, NOWHERE) >= place
 
     def behind(self, target: PositionMark, among: Chosen) -> list[object]:
         """Return the chosen sinks that have not done everything before `target`."""
@@ -153,9 +182,7 @@ class SinkProgress:
         """Return, for the snapshot, the positions that each live sink has reported, and the ms since its last report."""
         now = monotonic()
         with self._lock:
-            return {
-                sink: (dict(each.done), (now - each.reported_at) * 1000) for sink, each in list(self._sinks.items())
-            }
+            return {sink: (dict(each.done), (now - each.reported_at) * 1000) for sink, each in self._sinks.items()}
 
     # ── inside; under the lock ────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,6 +224,8 @@ class SinkProgress:
                 self._done[key] = low
                 moved.setdefault(key[0], {})[key] = low
         for source, positions_of in moved.items():
+            if self._watcher is not None:
+                self._watcher(positions_of)
             listener = self._listeners.get(source)
             if listener is not None:
                 listener(positions_of)

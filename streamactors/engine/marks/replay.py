@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Replay:
     """Settings of a replayable source (range, re-iterable, file lines); positions are element indices from 0.
 
-    `start`: index of the first element to emit. `marks_at`: positions at which a mark must stand, besides those behind
+    `start`: index of the first element to emit. `marks_at`: positions at which a mark must stand, besides those after
     each chunk. `on_done(position)`: called (from any thread, never concurrently) when every element before `position`
     is done at every sink of the run, or was dropped on purpose. A source with `on_done` reads marks."""
 

@@ -1,4 +1,4 @@
-"""The marks of a replayable source: one behind each chunk, one at each requested position, and EndOfInput at its own end."""
+"""The marks of a replayable source: one after each chunk, one at each requested position, and EndOfInput at its own end."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class SourceMarks:
         return {self.key: (self._epoch, position)}
 
     def at_end(self, position: int) -> list[Mark]:
-        """Return the marks behind the last element."""
+        """Return the marks after the last element."""
         return [self.at(position), EndOfInput(self.key)]

@@ -1,1 +1,1 @@
-"""Why does a stream stand still? `watchdog.py` finds the runs in which nothing moves, `diagnosis.py` says what they wait for."""
+"""Why does a stream make no progress? `watchdog.py` finds the runs in which nothing moves, `diagnosis.py` says what they wait for."""

@@ -1,4 +1,4 @@
-"""Why a run stands still, read from its snapshot: which stage waits for which, and what the last of them waits for.
+"""Why a run makes no progress, read from its snapshot: which stage waits for which, and what the last of them waits for.
 
 Cost: a snapshot and, for a stage that is inside user code, a look at the stacks of all threads. A run that is not diagnosed pays nothing."""
 
@@ -33,7 +33,7 @@ class Cause(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A run that stands still. `stages`: the stage to look at, or those of the cycle. `stack`: of the user function, innermost call last."""
+    """A run that makes no progress. `stages`: the stage to look at, or those of the cycle. `stack`: the calls of the user function, innermost last."""
 
     cause: Cause
     stages: tuple[str, ...]
@@ -54,7 +54,7 @@ class Stall:
 
 
 def diagnose(run: Run, silent_ms: float = 0.0) -> Stall | None:
-    """Return for what a run waits; None if neither elements nor demand wait, so that it has ended or is about to. Any thread."""
+    """Return what a run waits for; None if neither elements nor demand wait, so that it has ended or is about to. Any thread."""
     shot = snapshot_of(run)
     if not shot.waits and not shot.stages:
         return None

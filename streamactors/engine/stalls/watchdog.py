@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from streamactors.clock import Duration, duration_ms
+from streamactors.durations import Duration, duration_ms
 from streamactors.engine.island.run import Run, runs_of
 from streamactors.engine.stalls.diagnosis import Cause, Stall, diagnose
 from streamactors.errors import BuildError
+from streamactors.living import Living
 
 if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
@@ -22,16 +23,16 @@ _log = logging.getLogger("streamactors.stalls")
 
 LOOKS: Final = 4
 """Looks per `stall_after`."""
-WATCHDOGS: Final[weakref.WeakSet[Watchdog]] = weakref.WeakSet()
+WATCHDOGS: Final[Living[Watchdog]] = Living()
 """The watchdogs of this process, for its metrics."""
 
 
 class Watchdog:
     """Watch the streams of a system until `stop()`, or for the length of a `with` block.
 
-    A stream in which nothing moves for `stall_after` (ms, a timedelta or a text) is logged once, with its cause and the stage, or for a blocked
+    A stream in which nothing moves for `stall_after` (seconds, a timedelta or a string) is logged once, with its cause and the stage, or for a blocked
     function its Python stack: as a warning, as information if it only waits for its source. Then `on_stall(stall)` is called, on the
-    system's timer thread: it must not block. `stalled` has the streams that stand still now."""
+    system's timer thread: it must not block. `stalled` has the streams that make no progress now."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class Watchdog:
         stall_after: Duration = "30s",
         on_stall: Callable[[Stall], object] | None = None,
     ) -> None:
-        self._after_ms = duration_ms(stall_after)
+        self._after_ms = duration_ms(stall_after, "Watchdog: stall_after")
         if self._after_ms <= 0:
             raise BuildError(f"Watchdog: stall_after must be more than 0, got {stall_after!r}")
         self.system = system

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from streamactors.actors.workers.chunks import chunk_of, encode, pieces
-from streamactors.actors.workers.frames import Frame
+from streamactors.actors.workers.chunks import chunk_of
+from streamactors.actors.workers.frames import Buffer, Frame
 from streamactors.actors.workers.job import CannotGo, job_of, pickled
-from streamactors.codec import CodecError
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.blueprint.graph import Node
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.blueprint.graph import StageNode
+from streamactors.engine.boundary import BoundaryIn, BoundaryInLogic, BoundaryOut
 from streamactors.engine.fusing.loop import Op
-from streamactors.engine.island.boundary import BoundaryIn, BoundaryInLogic, BoundaryOut, BoundaryOutLogic
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Handling, Mark
 from streamactors.engine.stage import NOT_USED
 from streamactors.engine.user_code import user_line
+from streamactors.engine.workers.encoding_out import EncodingOutLogic
 from streamactors.engine.workers.remote_island import RemoteIsland
-from streamactors.engine.workers.wire import encodable_prefix, refused
 from streamactors.errors import BuildError
+from streamactors.tracing import switch
 
-_RUN_STAGES: Final = "streamactors.engine.workers.child_island:run_stages"
+_RUN_STAGES: Final = "streamactors.engine.materializing.child_island:run_stages"
 
 
 class WorkerOut(BoundaryOut):
     """The half before the worker process. `members` are the stages that run there, `buffer` bounds the elements on the way to them."""
 
-    def __init__(self, members: list[Node], handling: Handling, buffer: int | None) -> None:
+    def __init__(self, members: list[StageNode], handling: Handling, buffer: int | None) -> None:
         self.members = members
         self.handling = handling
         self.buffer = buffer
@@ -57,11 +57,11 @@ class WorkerOut(BoundaryOut):
             if not node.stage.handling.passes:
                 return f"no mark passes stage '{node.label}'"
             if node.stage.handling.remembers:
-                return f"stage '{node.label}' remembers earlier elements, and its memory is gone"
+                return f"stage '{node.label}' remembers earlier elements, and its memory is lost"
         return ""
 
 
-def _parts(members: list[Node]) -> Iterator[tuple[str, Any, Callable[..., Any] | None]]:
+def _parts(members: list[StageNode]) -> Iterator[tuple[str, Any, Callable[..., Any] | None]]:
     """Yield name, what is sent and user function of each operator."""
     for node in members:
         ops: tuple[Op, ...] = getattr(node.stage, "ops", ())
@@ -72,14 +72,14 @@ def _parts(members: list[Node]) -> Iterator[tuple[str, Any, Callable[..., Any] |
 
 
 class WorkerIn(BoundaryIn):
-    """The half behind the worker process."""
+    """The half downstream of the worker process."""
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         return WorkerInLogic(self.buffer), NOT_USED
 
 
-class WorkerOutLogic(BoundaryOutLogic):
-    """Encodes chunks and sends them to the worker."""
+class WorkerOutLogic(EncodingOutLogic):
+    """Sends encoded chunks to the worker."""
 
     def __init__(self, remote: RemoteIsland) -> None:
         super().__init__()
@@ -100,21 +100,20 @@ class WorkerOutLogic(BoundaryOutLogic):
         super().on_start()
 
     def send_batch(self, chunk: list[Any], mark: Mark | None) -> None:
-        *before, last = pieces(chunk)
-        for piece in before:
-            self._send_piece(piece, None)
-        self._send_piece(last, mark)
+        spans = switch.installed
+        if spans is not None and isinstance(mark, dict):
+            context = spans.told_current()
+            if context is not None:
+                self.remote.send_trace(context)
+        super().send_batch(chunk, mark)
 
-    def _send_piece(self, chunk: list[Any], mark: Mark | None) -> None:
-        try:
-            buffers = encode(chunk)
-        except CodecError as error:
-            before = encodable_prefix(chunk)
-            if before:
-                self.remote.send_chunk(encode(before), len(before), None)
-            producer = getattr(self.inlets[0].producer, "name", "the stage before it")
-            raise refused(error, f"elements of stage '{producer}'", "enter") from None
-        self.remote.send_chunk(buffers, len(chunk), mark)
+    def send_encoded(self, buffers: list[Buffer], count: int, mark: Mark | None) -> None:
+        self.remote.send_chunk(buffers, count, mark)
+
+    @property
+    def refused_elements(self) -> tuple[str, str]:
+        producer = getattr(self.inlets[0].producer, "name", "the stage before it")
+        return f"elements of stage '{producer}'", "enter"
 
     def send_mark(self, mark: Mark) -> None:
         self.remote.send_mark(mark)
@@ -143,7 +142,7 @@ class WorkerInLogic(BoundaryInLogic):
         self.interpreter.post(self, handler, argument)
 
     def on_results(self, results: tuple[Frame | None, int, list[Mark]]) -> None:
-        """A chunk, of which the first elements may be left out, and the marks behind it."""
+        """A chunk, of which the first elements may be left out, and the marks after it."""
         frame, skip, marks = results
         chunk = None if frame is None else chunk_of(frame)
         if chunk is not None and skip:

@@ -1,13 +1,13 @@
-"""Which stages run in a worker process: those behind `async_boundary(process=True)`, up to the next boundary.
+"""Which stages run in a worker process: those downstream of `async_boundary(process=True)`, up to the next boundary.
 
-Sinks, junctions and stages with a materialized value stay in the parent, so the stages in the worker end before the first of them. A stage behind such a
+Sinks, junctions and stages with a materialized value stay in the parent, so the stages in the worker end before the first of them. A stage downstream of such a
 junction is an error: it would run in the parent, although nothing in the graph says so."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from streamactors.engine.blueprint.graph import NO_NODE, Edge, Flat, Node
+from streamactors.engine.blueprint.graph import NO_NODE, Edge, Flat, StageNode
 from streamactors.engine.blueprint.modules import AsyncBoundary
 from streamactors.engine.fusing.flow import FusedFlow
 from streamactors.engine.marks.marks import Handling
@@ -20,7 +20,7 @@ _CALL = "async_boundary(process=True)"
 class WorkerRegion(AsyncBoundary):
     """A boundary with stages in a worker process between its halves."""
 
-    def __init__(self, members: list[Node], buffer: int | None, buffer_behind: int | None) -> None:
+    def __init__(self, members: list[StageNode], buffer: int | None, buffer_behind: int | None) -> None:
         super().__init__(buffer, process=True)
         self.members = members
         self.buffer_behind = buffer_behind
@@ -31,13 +31,13 @@ class WorkerRegion(AsyncBoundary):
 
 
 def gather_regions(flat: Flat) -> Flat:
-    """Return the graph with each boundary to a worker process, the stages that run there and the boundary behind them as one node."""
+    """Return the graph with each boundary to a worker process, the stages that run there and the boundary after them as one node."""
     starts = [i for i, node in enumerate(flat.nodes) if _is_process(node.stage)]
     if not starts:
         return flat
     following = dict(flat.edges)
     gone: set[int] = set()
-    regions: dict[int, Node] = {}
+    regions: dict[int, StageNode] = {}
     last_of: dict[int, int] = {}  # boundary -> the last node that it replaces
     for start in starts:
         members: list[int] = []
@@ -62,7 +62,9 @@ def gather_regions(flat: Flat) -> Flat:
                 _refuse_hidden_stages(flat, here[0])
         attributes = replace(boundary.attributes, name=None)
         own: AsyncBoundary = boundary.stage  # type: ignore[assignment]  # `starts` has no other
-        regions[start] = Node(WorkerRegion([flat.nodes[i] for i in members], own.buffer, buffer_behind), attributes)
+        regions[start] = StageNode(
+            WorkerRegion([flat.nodes[i] for i in members], own.buffer, buffer_behind), attributes
+        )
     return _replaced(flat, regions, gone, {last: start for start, last in last_of.items()})
 
 
@@ -80,7 +82,8 @@ def _runs_in_worker(stage: GraphStage) -> bool:
         return False
     if isinstance(stage, AsyncBoundary) or _has_value(stage):
         return False
-    if stage.reads_marks or stage.owns_positions or stage.needs is not None:
+    traits = stage.traits
+    if traits.reads_marks or traits.owns_positions or traits.needs is not None:
         raise BuildError(
             f"stage '{stage.label}' takes part in the commits of the run, so it cannot run in a worker process; put "
             f"async_boundary() before it, so that {_CALL} ends there"
@@ -92,12 +95,12 @@ def _refuse_empty(flat: Flat, behind: int | None) -> None:
     what = "nothing" if behind is None else f"'{flat.nodes[behind].label}'"
     raise BuildError(
         f"{_CALL} is followed by {what}, and sinks, junctions, boundaries and stages with a materialized value stay in this process; put the "
-        "stages that need a core of their own right behind it"
+        "stages that need a core of their own right after it"
     )
 
 
 def _refuse_hidden_stages(flat: Flat, first: int) -> None:
-    """Refuse a stage behind the stage `first`, which stays in the parent, that no boundary separates from the stages in the worker."""
+    """Refuse a stage downstream of the stage `first`, which stays in the parent, that no boundary separates from the stages in the worker."""
     seen = {first}
     work = [first]
     for here in work:
@@ -109,18 +112,18 @@ def _refuse_hidden_stages(flat: Flat, first: int) -> None:
                 continue
             if stage.shape is FLOW and not _has_value(stage):
                 raise BuildError(
-                    f"stage '{flat.nodes[target].label}' stands between {_CALL} and the next boundary, but behind "
+                    f"stage '{flat.nodes[target].label}' is between {_CALL} and the next boundary, but downstream of "
                     f"'{flat.nodes[first].label}', which stays in this process; put async_boundary() before '{flat.nodes[first].label}' to run "
-                    f"the stage here, or another {_CALL} behind it"
+                    f"the stage here, or another {_CALL} after it"
                 )
             seen.add(target)
             work.append(target)
 
 
-def _replaced(flat: Flat, regions: dict[int, Node], gone: set[int], start_of: dict[int, int]) -> Flat:
+def _replaced(flat: Flat, regions: dict[int, StageNode], gone: set[int], start_of: dict[int, int]) -> Flat:
     """Return the graph without the nodes `gone`. `start_of`: the last node of a region -> the region."""
     index: dict[int, int] = {}
-    kept: list[Node] = []
+    kept: list[StageNode] = []
     for old, node in enumerate(flat.nodes):
         if old not in gone:
             index[old] = len(kept)

@@ -1,12 +1,14 @@
 """The frames between the two sides of an island in a worker process, and errors as plain values.
 
-    to the worker     BEGIN, then CHUNK, MARK, SIGNAL, END, FAILURE for its input; CREDIT, CANCEL for its output
-    from the worker   READY or CANNOT_BEGIN, then CHUNK, MARK, SIGNAL, END, FAILURE for its output; CREDIT, CANCEL for its input
+    to the worker     BEGIN, then CHUNK, MARK, SIGNAL, TRACE, END, FAILURE for its input; CREDIT, CANCEL for its output; LOOK
+    from the worker   READY or CANNOT_BEGIN, then CHUNK, MARK, SIGNAL, END, FAILURE for its output; CREDIT, CANCEL for its input; LOOKED
 
-`count` is a number of elements. `number` is that of a mark: positions and signals stay in the parent, which numbers them; the worker's marks bear
-these numbers, and where one comes out, the parent's marks up to it pass. A CHUNK with a number has that mark right behind it.
+`count` is a number of elements. `number` is that of a mark: positions and signals stay in the parent, which numbers them; the worker's marks carry
+these numbers, and where one comes out, the parent's marks up to it pass. A CHUNK with a number has that mark right after it.
+A LOOK names the function whose answer LOOKED has (`looks.py`).
+A TRACE has the context of the sampled record from which the elements before the mark of its number stem.
 
-An exception crosses as its name and text. An exception of Python or of this package is made again; any other becomes a StageFailed with that text."""
+An exception crosses as its name and text. An exception of Python or of this package is raised again; any other becomes a StageFailed with that text."""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from streamactors.engine.island.causes import NO_MORE_ELEMENTS, STAGE_COMPLETED
 from streamactors.errors import StageFailed
 
 CANNOT_BEGIN: Final = 1  # the same as in actors/workers/child.py
-READY, BEGIN, CHUNK, MARK, SIGNAL, CREDIT, END, FAILURE, CANCEL = range(2, 11)
+READY, BEGIN, CHUNK, MARK, SIGNAL, CREDIT, END, FAILURE, CANCEL, TRACE, LOOK, LOOKED = range(2, 14)
 
 _CAUSES: Final = {"no more elements": NO_MORE_ELEMENTS, "completed": STAGE_COMPLETED}
 _HOMES: Final = {
@@ -30,7 +32,7 @@ _HOMES: Final = {
     "streamactors.errors": streamactors.errors,
     "streamactors.codec": streamactors.codec,
 }
-"""The modules whose exceptions are made again; each takes its text."""
+"""The modules whose exceptions are rebuilt from their text."""
 
 
 def frame_of(kind: int, buffers: list[Buffer], count: int = 0, number: int = 0) -> list[Buffer]:

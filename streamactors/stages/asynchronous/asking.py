@@ -8,7 +8,7 @@ from typing import Any
 from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import ActorAddress
 from streamactors.actors.status_reply import StatusReply
-from streamactors.clock import Timeout
+from streamactors.durations import Duration
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT
 from streamactors.engine.stage import In, Out, Stage
@@ -16,7 +16,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.asynchronous.calls import Call
 from streamactors.stages.asynchronous.map_async import OrderedLogic
-from streamactors.stages.checks import positive, timeout_ms
+from streamactors.stages.checks import positive, span_ms
 
 
 class Ask(Stage[In, Out]):
@@ -28,12 +28,15 @@ class Ask(Stage[In, Out]):
     """True when the actor answers with StatusReply."""
 
     def __init__(
-        self, actor: ActorAddress, timeout: Timeout = "5s", parallelism: int = 2, *, pairs: bool = False
+        self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2, *, pairs: bool = False
     ) -> None:
         if not isinstance(actor, ActorAddress):
-            raise BuildError(f"ask expects the address of an actor, got {type(actor).__name__} {shortened(actor, 60)}")
+            order = "; the order is ask(actor, timeout, parallelism)" if isinstance(actor, int) else ""
+            raise BuildError(
+                f"ask expects the address of an actor, got {type(actor).__name__} {shortened(actor, 60)}{order}"
+            )
         self.actor: ActorRef = actor
-        self.timeout_ms = timeout_ms("ask", timeout)
+        self.timeout_ms = span_ms("ask", "timeout", timeout)
         self.parallelism = positive("ask", "parallelism", parallelism)
         self.pairs = pairs  # elements are pairs (element, context): the actor gets the element, the context stays
 

@@ -12,10 +12,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context, copy_context
 from typing import Any
 
 from streamactors.actors.cell import Cell
-from streamactors.engine.island.awaiting import can_be_awaited, watch
+from streamactors.engine.awaiting import can_be_awaited, watch
 from streamactors.engine.island.coroutines import loop_of
 from streamactors.engine.logic import Logic
 from streamactors.errors import AbruptTermination
@@ -26,7 +27,7 @@ from streamactors.stages.checks import is_coroutine_function
 class Call:
     """One element, and the result or error of its call."""
 
-    __slots__ = ("cancel", "cell", "done", "dropped", "element", "error", "key", "token", "value")
+    __slots__ = ("cancel", "cell", "context", "done", "dropped", "element", "error", "failed", "key", "token", "value")
 
     def __init__(self, element: Any) -> None:
         self.element = element
@@ -34,10 +35,12 @@ class Call:
         self.error: BaseException | None = None
         self.done = False
         self.dropped = False  # by supervision
+        self.failed = 0  # attempts, where a failed call is made again
         self.key: Any = None
         self.token = 0
         self.cancel: Callable[[], Any] | None = None
         self.cell: Cell | None = None
+        self.context: Context | None = None  # of a traced run: the span of a sampled record is current in it
 
 
 class Calls:
@@ -67,14 +70,13 @@ class Calls:
         self._own_loop = own_loop
         self._loop = None if own_loop is None else own_loop.loop
         if here:
-            self.start = self._start_here
+            self._how = self._start_here
         elif is_coroutine_function(fn):
-            self.start = self._start_on_loop if own_loop is None else self._start_on_own_loop
+            self._how = self._start_on_loop if own_loop is None else self._start_on_own_loop
         else:
-            self.start = self._start_on_pool
-
-    start: Callable[[list[Call]], None]
-    """Start calls, in order. On the island."""
+            self._how = self._start_on_pool
+        self.start = self._how if logic.interpreter.island.run.trace is None else self._start_traced
+        """Start calls, in order. On the island."""
 
     # ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,11 +123,18 @@ class Calls:
             call.cell = cell = cells.pop() if cells else self._system.pool.spawn(self._run_on_pool, self._name)
             cell.tell(call)
 
+    def _start_traced(self, calls: list[Call]) -> None:
+        """Start calls that run in the context of this moment, on whichever thread. Coroutines do so by themselves."""
+        context = copy_context()
+        for call in calls:
+            call.context = context.copy()
+        self._how(calls)
+
     def _run_on_pool(self, call: Call) -> None:
         if self._stopped:
             return
         try:
-            value = self._fn(call.element)
+            value = self._fn(call.element) if call.context is None else call.context.run(self._fn, call.element)
             if can_be_awaited(value):
                 self._await(call, value)
                 return
@@ -179,12 +188,12 @@ class Calls:
         self._running.clear()
         if self._loop is not None and self._loop.is_closed():
             return  # asyncio.run has cancelled them
-        if cancels and self.start == self._start_on_loop:
+        if cancels and self._how == self._start_on_loop:
             try:
                 loop_of(self._system).start(_call_all(cancels))
             except (RuntimeError, AbruptTermination):
                 pass  # the system is shutting down and has cancelled the calls
-        elif cancels and self.start == self._start_on_own_loop:
+        elif cancels and self._how == self._start_on_own_loop:
             with suppress(AbruptTermination):  # a closed loop has cancelled the calls
                 self._tell_own_loop(lambda: _call_each(cancels))
         else:

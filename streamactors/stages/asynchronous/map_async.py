@@ -14,26 +14,44 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
 from streamactors.engine.stage import In, Out, Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import Directive, directive_for
+from streamactors.engine.user_code import shortened
+from streamactors.errors import BuildError
 from streamactors.gauges import Gauge
+from streamactors.stages.asynchronous.attempts import Attempts, retry_settings
 from streamactors.stages.asynchronous.calls import Call, Calls
+from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker
 from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import asyncio_loop, function, positive
+from streamactors.stages.restart_settings import RestartSettings
+from streamactors.tracing import switch
 
 
 class MapAsync(Stage[In, Out]):
     """The stage of `Source.map_async`."""
 
-    ends_with_inputs = True
+    traits = StageTraits(ends_with_inputs=True)
     handling: Handling = EXACT
 
     def __init__(
-        self, parallelism: int, fn: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None = None
+        self,
+        parallelism: int,
+        fn: Callable[[Any], Any],
+        loop: asyncio.AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         self.parallelism = positive(self.label, "parallelism", parallelism)
         self.fn = function(self.label, fn)
         self.loop = asyncio_loop(self.label, loop)
+        self.retry = retry_settings(self.label, retry)
+        if not isinstance(breaker, CircuitBreaker | None):
+            raise BuildError(
+                f"{self.label}: breaker must be a CircuitBreaker, got {type(breaker).__name__} {shortened(breaker, 60)}"
+            )
+        self.breaker = breaker
 
 
 class MapAsyncUnordered(MapAsync[In, Out]):
@@ -49,6 +67,8 @@ class AsyncLogic(FlowLogic):
 
     _inside = 0
     _completing = False
+    _attempts: Attempts | None = None
+    _breaker: CircuitBreaker | None = None
 
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
@@ -65,15 +85,33 @@ class AsyncLogic(FlowLogic):
         super().bind()
         loop = getattr(self.stage, "loop", None)
         self._own_loop = None if loop is None else OwnLoop(self, loop)
+        retry: RestartSettings | None = getattr(self.stage, "retry", None)
+        if retry is not None:
+            self._attempts = Attempts(self, retry)
 
     def on_start(self) -> None:
-        self._calls = Calls(self, self._fn, self._on_ended, here=self.here, own_loop=self._own_loop)
+        fn = self._fn
+        self._breaker = getattr(self.stage, "breaker", None)
+        if self._breaker is not None:
+            fn = self._breaker(fn)
+        self._calls = Calls(self, fn, self._on_ended, here=self.here, own_loop=self._own_loop)
         if self._own_loop is not None:
             self._own_loop.start()
 
     def on_timer(self, key: object) -> None:
-        assert self._own_loop is not None
-        self._own_loop.look(self._calls.any_running)
+        if isinstance(key, Call):
+            self._call_again(key)
+        else:
+            assert self._own_loop is not None
+            self._own_loop.look(self._calls.any_running)
+
+    def _call_again(self, call: Call) -> None:
+        assert self._attempts is not None
+        self._attempts.waiting -= 1
+        if call.context is None:
+            self._calls.start([call])
+        else:  # the attempt belongs to the trace of the first one
+            call.context.run(self._calls.start, [call])
 
     def on_pull(self, out: Connection) -> None:
         self._move_on()
@@ -88,6 +126,11 @@ class AsyncLogic(FlowLogic):
     def _on_ended(self, calls: list[Call]) -> None:
         """Calls have ended; on the island."""
         failure: BaseException | None = None
+        if self._attempts is not None:
+            try:
+                calls = [call for call in calls if call.error is None or not self._attempts.again(call)]
+            except BaseException as worse:  # noqa: BLE001  # of the user's `restart_on`
+                failure, calls = worse, []
         for call in calls:
             if call.error is not None and failure is None:
                 failure = self.judge(call)
@@ -103,7 +146,10 @@ class AsyncLogic(FlowLogic):
         error = call.error
         assert error is not None
         try:
-            directive = directive_for(self, error, call.element, self._fn)
+            if call.context is None:
+                directive = directive_for(self, error, call.element, self._fn)
+            else:
+                directive = call.context.run(self._directive_in_trace, error, call.element)
             if directive is Directive.STOP:
                 return error
             if directive is Directive.RESTART:
@@ -113,6 +159,13 @@ class AsyncLogic(FlowLogic):
         except BaseException as worse:  # noqa: BLE001  # the decider's own, or that of a restart
             return worse
         return None
+
+    def _directive_in_trace(self, error: BaseException, element: Any) -> Directive:
+        """As `directive_for`, in the context of the call, whose span hears of an error that stops the stage, too."""
+        directive = directive_for(self, error, element, self._fn)
+        if directive is Directive.STOP and switch.installed is not None:
+            switch.installed.raised(error)
+        return directive
 
     def restart(self, call: Call) -> None:
         """Supervision sets the stage back to its first state, because `call` failed; a stage without a state drops the element."""
@@ -146,8 +199,16 @@ class AsyncLogic(FlowLogic):
         if self._own_loop is not None:
             self._own_loop.end()
 
+    def outside_wait(self) -> str:
+        return "until its calls return"
+
     def snapshot_state(self) -> str:
-        return f"{self._inside} of {self._parallelism} calls"
+        text = f"{self._inside} of {self._parallelism} calls"
+        if self._attempts is not None and self._attempts.waiting:
+            text += f", {self._attempts.waiting} between two attempts"
+        if self._breaker is not None:
+            text += f", circuit {self._breaker.name} is {self._breaker.state}"
+        return text
 
 
 @logic_of(MapAsync)

@@ -19,6 +19,7 @@ from streamactors.errors import BuildError
 from streamactors.stages.asynchronous.parallel_pool import ParallelPool, Task
 from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import plain_function, positive
+from streamactors.tracing import switch
 
 _SERVE: Final = "streamactors.stages.asynchronous.parallel_child:serve"
 
@@ -52,7 +53,8 @@ class _ParallelLogic(FlowLogic):
     def on_start(self) -> None:
         stage: MapParallel[Any, Any] = self.stage
         try:
-            job = job_of(_SERVE, stage.fn, self.attributes.decider, self.name)
+            traces = None if switch.installed is None else switch.installed.for_workers()
+            job = job_of(_SERVE, stage.fn, self.attributes.decider, self.name, traces)
         except CannotGo as error:
             line = user_line(Exception(), stage.fn)
             raise BuildError(
@@ -132,6 +134,8 @@ class _ParallelLogic(FlowLogic):
     def _push(self, task: Task) -> bool:
         """Push the results of a task as far as there is demand; return whether all have left."""
         n = self.out.asked
+        if task.stems_from is not None:
+            self.interpreter.work_on(task.stems_from)  # a failure, or results in a graph inside another stage
         if task.results and n:
             self.out.push(task.results[:n])
             task.results = task.results[n:]

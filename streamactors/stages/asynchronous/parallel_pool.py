@@ -10,33 +10,48 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from streamactors.actors.dispatching.timing_wheel import Timer
 from streamactors.actors.workers.chunks import chunk_of, decode, encode
-from streamactors.actors.workers.frames import Frame
+from streamactors.actors.workers.frames import Buffer, Frame
 from streamactors.actors.workers.link import WorkerLink
+from streamactors.codec import dumps
 from streamactors.engine.logic import Logic
 from streamactors.engine.workers.remote_island import DISPATCHER, MOST_CRASHES
 from streamactors.engine.workers.wire import CANNOT_BEGIN, frame_of, made_again
 from streamactors.errors import StageFailed, WorkerDied
-from streamactors.stages.asynchronous.parallel_child import ERROR_LENGTH, FAILED, RESULTS, TASK
+from streamactors.stages.asynchronous.parallel_child import CONTEXT, END, ERROR_LENGTH, FAILED, RESULTS, TASK
+from streamactors.tracing import switch
 
 TASKS_AT_ONCE: Final = 2
 TARGET_S: Final = 0.005
 """How long a task should take: long beside its way to the process and back, short beside a user's patience."""
 LONGEST_TASK: Final = 1_024
+MAY_END_MS: Final = 5_000
+"""How long a process may take to export its spans after the last task."""
 
 
 class Task:
-    """Some elements, and their results once `done`."""
+    """Some elements, and their results once `done`. `stems_from`: in a traced run, the sampled records that the elements stem from; `context`: of one alone."""
 
-    __slots__ = ("done", "elements", "error", "number", "results", "token")
+    __slots__ = ("context", "done", "elements", "error", "number", "results", "stems_from", "token")
 
-    def __init__(self, elements: list[Any], number: int) -> None:
+    def __init__(
+        self, elements: list[Any], number: int, stems_from: Any = None, context: tuple[bytes, str] | None = None
+    ) -> None:
         self.elements = elements
         self.number = number
+        self.stems_from = stems_from
+        self.context = context
         self.results: list[Any] = []
         self.error: BaseException | None = None
         self.done = False
         self.token = 0
+
+
+def _send(link: WorkerLink, task: Task, buffers: list[Buffer]) -> None:
+    if task.context is not None:
+        link.send(frame_of(CONTEXT, [dumps(list(task.context))]))
+    link.send(frame_of(TASK, buffers, len(task.elements), task.number))
 
 
 class _Process:
@@ -51,7 +66,7 @@ class _Process:
 
 
 class ParallelPool:
-    """`on_done()` is called on the island when tasks are done; `on_failed(error)` when the processes cannot go on."""
+    """`on_done()` is called on the island when tasks are done; `on_failed(error)` when the processes cannot continue."""
 
     def __init__(
         self,
@@ -72,6 +87,8 @@ class ParallelPool:
         self._processes = [_Process() for _ in range(processes)]
         self._number = 0
         self._stopped = False
+        self._traced = run.trace is not None
+        self._killer: Timer | None = None
         self._most = processes * TASKS_AT_ONCE
         self.task_size = 1
         for process in self._processes:
@@ -88,21 +105,32 @@ class ParallelPool:
         """Give some elements to the process that has the fewest tasks. Raises CodecError for elements that cannot be sent."""
         buffers = encode(elements)
         self._number += 1
-        task = Task(elements, self._number)
+        context = None if switch.installed is None else switch.installed.told_current()
+        task = Task(elements, self._number, self._logic.interpreter.working_on, context)
         process = min(self._processes, key=lambda process: len(process.tasks))
         process.tasks.append(task)
         if process.link is not None:
-            process.link.send(frame_of(TASK, buffers, len(elements), task.number))
+            _send(process.link, task, buffers)
         return task
 
     def stop(self) -> None:
-        """End the processes."""
+        """End the processes. One that traces has some seconds to export its spans."""
         self._stopped = True
-        if self._hook is not None:
-            self._hook.cancel()
-        for process in self._processes:
-            if process.link is not None:
-                process.link.kill()
+        links = [process.link for process in self._processes if process.link is not None]
+        if not self._traced or not links:
+            if self._hook is not None:
+                self._hook.cancel()
+            for link in links:
+                link.kill()
+            return
+        for link in links:
+            link.send(frame_of(END, []))
+
+        def kill_all() -> None:
+            for link in links:
+                link.kill()
+
+        self._killer = self._dispatcher.call_later(MAY_END_MS, kill_all)
 
     def _frames(self, arrived: tuple[_Process, list[Frame]]) -> None:
         process, frames = arrived
@@ -160,7 +188,7 @@ class ParallelPool:
             link.kill()
             return
         for task in process.tasks:
-            link.send(frame_of(TASK, encode(task.elements), len(task.elements), task.number))
+            _send(link, task, encode(task.elements))
 
     # ── on the dispatcher ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,7 +203,7 @@ class ParallelPool:
                     self._dispatcher,
                     self._job,
                     lambda frames: post(logic, self._frames, (process, frames)),
-                    lambda pid, how: post(logic, self._gone, (process, pid, how)),
+                    lambda pid, how: self._on_gone(process, pid, how),
                 )
             except Exception as error:  # noqa: BLE001  # no memory, no descriptors, no processes left
                 post(logic, self._on_failed, WorkerDied(f"no worker process for stage '{logic.name}': {error}"))
@@ -186,6 +214,18 @@ class ParallelPool:
                 post(logic, self._linked, (process, link))
 
         self._dispatcher.execute(start)
+
+    def _on_gone(self, process: _Process, pid: int, how: str) -> None:
+        if not self._stopped:
+            self._logic.interpreter.post(self._logic, self._gone, (process, pid, how))
+            return
+        process.link = None
+        if any(each.link is not None for each in self._processes):
+            return
+        if self._hook is not None:
+            self._hook.cancel()
+        if self._killer is not None:
+            self._killer.cancel()
 
     def _end_with_system(self) -> None:
         self._stopped = True

@@ -13,8 +13,10 @@ from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS
 from streamactors.engine.stage import In, Out
 from streamactors.stages.asynchronous.calls import Call
+from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker
 from streamactors.stages.asynchronous.map_async import AsyncLogic, MapAsync, OrderedLogic, UnorderedLogic
 from streamactors.stages.checks import plain_function, positive
+from streamactors.stages.restart_settings import RestartSettings
 
 
 class MapAsyncPartitioned(MapAsync[In, Out]):
@@ -27,8 +29,10 @@ class MapAsyncPartitioned(MapAsync[In, Out]):
         fn: Callable[[Any], Any],
         per_partition: int = 1,
         loop: asyncio.AbstractEventLoop | None = None,
+        retry: RestartSettings | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
-        super().__init__(parallelism, fn, loop)
+        super().__init__(parallelism, fn, loop, retry, breaker)
         self.key = plain_function(self.label, key)
         self.per_partition = positive(self.label, "per_partition", per_partition)
 

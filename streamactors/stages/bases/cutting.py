@@ -1,6 +1,6 @@
 """CuttingLogic: the base of flows over bytes whose results do not follow the edges of the elements: frames, rows, decompressed blocks.
 
-A mark waits while bytes from before it are still inside (`pending`), until the first result that ends behind them. The inlet never hands
+A mark waits while bytes from before it are still inside (`pending`), until the first result that ends after them. The inlet never hands
 out elements from both sides of a mark, so every held mark lies within the unfinished result."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST_WIDTH: Final = 16
 
 
 class CuttingLogic(EmittingLogic):
-    """See the module. Subclasses override `cut`, `pending` and, where bytes are left at the end, `finish`."""
+    """Base of logics that cut bytes into results. Subclasses override `cut`, `pending` and, where bytes are left at the end, `finish`."""
 
     passes_marks = True
     flushes = True
@@ -43,7 +43,7 @@ class CuttingLogic(EmittingLogic):
         raise NotImplementedError  # pragma: no cover
 
     def finish(self, results: list[Any]) -> None:
-        """Upstream has completed: append the last results, or raise when the bytes inside are no whole result."""
+        """Upstream has completed: append the last results, or raise when the bytes inside are not a whole result."""
 
     # ── handlers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,7 +80,7 @@ class CuttingLogic(EmittingLogic):
 
     def _emit_with_marks(self, results: list[Any]) -> None:
         if self._held and self.flushes:
-            self.out.push(results[:1])  # it ends behind every byte that came before the marks
+            self.out.push(results[:1])  # it ends after every byte that came before the marks
             self._pass_held()
             results = results[1:]
         self.emit(results)

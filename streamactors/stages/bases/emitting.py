@@ -1,6 +1,6 @@
 """EmittingLogic: the base of flows that may have more results than downstream asked for, or results to emit at the end.
 
-Results without demand wait, and the inlet is held meanwhile: elements, marks and completion behind them stay in the connection, so
+Results without demand wait, and the inlet is held meanwhile: elements, marks and completion after them stay in the connection, so
 a mark never passes a result that it covers. A failure drops waiting results, unless the stage has begun to end (`emit_and_end`)."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ End = WellEnded | BaseException
 
 
 class EmittingLogic(FlowLogic):
-    """See the module. Subclasses override `ask` (state the demand) and `on_push`."""
+    """Base of logics whose results may wait for demand. Subclasses override `ask` (state the demand) and `on_push`."""
 
     _waiting: list[Any] | None = None
     _at = 0  # the results before this index of `_waiting` have been pushed
@@ -98,7 +98,7 @@ class EmittingLogic(FlowLogic):
 
 
 def keep(held: MutableSequence[Any], mark: Mark) -> None:
-    """Append a mark to those held behind one result; position marks next to each other are merged."""
+    """Append a mark to those held after one result; position marks next to each other are merged."""
     if held and isinstance(mark, dict) and isinstance(held[-1], dict):
         merge_newer(held[-1], mark)
     else:

@@ -11,10 +11,10 @@ from typing import Any
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.island.causes import NonFailureCancellation
+from streamactors.engine.island.causes import NO_MORE_ELEMENTS, NonFailureCancellation
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import Logic
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.user_code import shortened
 from streamactors.errors import AbruptTermination, BuildError
 
@@ -29,7 +29,43 @@ def part_module(operator: str, value: Any, ports: tuple[int, int]) -> Module:
     raise BuildError(f"{operator} expects {_KINDS[ports]}, got {type(value).__name__} {shortened(value, 60)}")
 
 
-class InnerLogic(Logic):
+class AroundInner(Logic):
+    """A stage around an inner part. When the stage ends, it closes the connections into the part and out of it."""
+
+    _into: Connection | None = None
+    _from: Connection | None = None
+
+    def _let_go(self, error: BaseException | None) -> None:
+        """Close what is still open of the two connections: with the error, or in order."""
+        into, out_of = self._into, self._from
+        if out_of is not None and not out_of.in_closed:
+            out_of.cancel(NO_MORE_ELEMENTS if error is None else error)
+        if into is not None and not into.out_closed:
+            if error is None:
+                into.complete()
+            else:
+                into.fail(error)
+
+    def complete_stage(self) -> None:
+        self._let_go(None)
+        super().complete_stage()
+
+    def fail_stage(self, error: BaseException) -> None:
+        self._let_go(error)
+        super().fail_stage(error)
+
+
+def source_module(operator: str, value: Any) -> Module:
+    """Return the blueprint of a source that user code returned. Raises BuildError when the value is not a source."""
+    module = getattr(value, "module", value)
+    if isinstance(module, Module) and not module.shape.inlets and len(module.shape.outlets) == 1:
+        return module
+    raise BuildError(
+        f"{operator} expects its function to return a Source, got {type(value).__name__} {shortened(value, 60)}"
+    )
+
+
+class InnerLogic(AroundInner):
     """The stage's ports say what the inner part is: a flow, or a sink for a stage without an outlet."""
 
     def __init__(self, stage: Any) -> None:
@@ -37,8 +73,6 @@ class InnerLogic(Logic):
         self.materialized: StreamFuture[Any] = StreamFuture("the materialized value of the inner part")
         self.first: list[Any] = []  # elements that enter the inner part before all others
         self._upstream_done = False
-        self._into: Connection | None = None
-        self._from: Connection | None = None
 
     def bind(self) -> None:
         """Called when the connections are known."""
@@ -128,25 +162,8 @@ class InnerLogic(Logic):
             else:
                 self._in.cancel(cause)  # the flow may still have elements to emit
 
-    def _let_go(self, error: BaseException | None) -> None:
-        if self._from is not None and not self._from.in_closed:
-            if error is None:
-                self._from.cancel()
-            else:
-                self._from.cancel(error)
-        if self._into is not None and not self._into.out_closed:
-            if error is None:
-                self._into.complete()
-            else:
-                self._into.fail(error)
-
-    def complete_stage(self) -> None:
-        self._let_go(None)
-        super().complete_stage()
-
     def fail_stage(self, error: BaseException) -> None:
         self.materialized.try_fail(error)
-        self._let_go(error)
         super().fail_stage(error)
 
     def cancel_stage(self, cause: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Flows and sinks that are made while the stream runs: lazy_flow, future_flow, lazy_sink, future_sink and their like.
+"""Parts that are made while the stream runs: lazy_flow, future_flow, lazy_sink, future_sink and their like. Sources are in sources/deferred.py.
 
 The lazy ones are made when the first element comes; the future ones when a future has ended. from_materializer makes a part when the run
 starts, from the system and the attributes."""
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.awaiting import can_be_awaited, when_done
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.awaiting import can_be_awaited, when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import FLOW, SINK, GraphStage
@@ -17,6 +17,15 @@ from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import BuildError
 from streamactors.stages.bases.inner import InnerLogic
 from streamactors.stages.checks import function, plain_function
+
+
+def awaitable(operator: str, value: Any) -> Any:
+    """Return a future or another awaitable. Raises BuildError for anything else."""
+    if not can_be_awaited(value):
+        raise BuildError(
+            f"{operator} expects a future or another awaitable, got {type(value).__name__} {shortened(value, 60)}"
+        )
+    return value
 
 
 class LaterPart(GraphStage):
@@ -32,14 +41,9 @@ class LaterPart(GraphStage):
 
 
 class LazyPart(LaterPart):
-    """Call `make` for the flow or sink when the first element comes; the first element is its first, too.
+    """The stage of `Flow.lazy_flow`, `Flow.lazy_future_flow`, `Sink.lazy_sink` and `Sink.lazy_future_sink`.
 
-    `make` may return a future or another awaitable of it. Without an element `make` is never called.
-    Materializes: a future of its materialized value, which fails if there never was an element.
-    Emits when: the inner flow does.              Backpressures when: the inner part does.
-    Completes when: the inner flow does, or upstream completes without an element.   Cancels when: the inner part cancels.
-    Fails when: `make` raises, or the inner part fails.
-    """
+    The first element that comes is the first of the inner part, too. Without an element `make` is never called."""
 
     def __init__(self, name: str, make: Callable[[], Any], sink: bool = False) -> None:
         super().__init__(name, sink)
@@ -47,56 +51,55 @@ class LazyPart(LaterPart):
 
 
 class FuturePart(LaterPart):
-    """Run the elements through the flow, or into the sink, that is a future's result.
-
-    Materializes: a future of its materialized value.
-    Emits when: the inner flow does.              Backpressures when: the future is not done, or the inner part backpressures.
-    Completes when: the inner flow does.          Cancels when: the inner part cancels.
-    Fails when: the future or the inner part fails.
-    """
+    """The stage of `Flow.future_flow` and `Sink.future_sink`."""
 
     def __init__(self, name: str, future: Any, sink: bool = False) -> None:
         super().__init__(name, sink)
-        if not can_be_awaited(future):
-            raise BuildError(
-                f"{name} expects a future or another awaitable, got {type(future).__name__} {shortened(future, 60)}"
-            )
-        self.future = future
+        self.future = awaitable(name, future)
 
 
 class FromMaterializer(LaterPart):
-    """Make the part when the run starts: `make(system, attributes)` returns it.
-
-    Materializes: a future of its materialized value.
-    Emits when: the inner part does.              Backpressures when: the inner part does.
-    Completes when: the inner part does.          Cancels when: the inner part cancels.
-    Fails when: `make` raises, or the inner part fails.
-    """
+    """The stage of `Flow.from_materializer` and `Sink.from_materializer`."""
 
     def __init__(self, make: Callable[[Any, Attributes], Any], sink: bool = False) -> None:
         super().__init__("from_materializer", sink)
         self.make = plain_function("from_materializer", make)
 
 
-class MadeLogic(InnerLogic):
-    """Calls the user's function for the inner part."""
+class Made(Logic):
+    """Calls the user's function for the inner part, or waits for a future of it."""
+
+    def begin(self, part: Any) -> None:
+        """Run the inner part."""
+        raise NotImplementedError
 
     def begin_with(self, fn: Callable[..., Any], *arguments: Any) -> None:
-        """Run the part that `fn(*arguments)` returns, or that is the result of the future that it returns."""
+        """Run the part that `fn(*arguments)` returns."""
         try:
             part = fn(*arguments)
         except BaseException as error:
             blame(error, self.name, function=fn)
             raise
-        if not hasattr(part, "module") and can_be_awaited(part):
-            when_done(self, part, self.came)
-        else:
-            self.begin(part)
+        self.given(part)
+
+    def given(self, part: Any) -> None:
+        """The function has returned."""
+        self.begin(part)
 
     def came(self, part: Any, error: BaseException | None) -> None:
         """The future of the part is done."""
         if error is not None:
             self.fail_stage(error)
+        else:
+            self.begin(part)
+
+
+class MadeLogic(InnerLogic, Made):
+    """The part may be a future's result, too."""
+
+    def given(self, part: Any) -> None:
+        if not hasattr(part, "module") and can_be_awaited(part):
+            when_done(self, part, self.came)
         else:
             self.begin(part)
 

@@ -109,13 +109,13 @@ class MarkedQueue:
         items.extendleft(reversed(merged))
 
     def drop_tail(self, n: int) -> None:
-        """Drop the n youngest elements; the marks behind them stay."""
+        """Drop the n youngest elements; the marks after them stay."""
         items = self._items
-        behind: list[Mark] = []  # youngest first
+        after: list[Mark] = []  # youngest first
         while n > 0 and self.size:
             last = items.pop()
             if type(last) is not list:
-                behind.append(last)
+                after.append(last)
                 continue
             if len(last) > n:
                 items.append(last[:-n])
@@ -123,7 +123,7 @@ class MarkedQueue:
                 break
             n -= len(last)
             self.size -= len(last)
-        for mark in reversed(behind):
+        for mark in reversed(after):
             self.put_mark(mark)
 
     def clear(self) -> None:

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import Mark
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.supervision import Directive, directive_for
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
@@ -20,7 +20,7 @@ from streamactors.log_limit import alike, log_limited
 from streamactors.stages.asynchronous.calls import Call, Calls
 from streamactors.stages.bases.emitting import keep
 from streamactors.stages.checks import function, is_coroutine_function, positive, span_ms
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import RestartSettings
 from streamactors.stages.sinks.values import SinkStage
 
 _log = logging.getLogger("streamactors.stages")
@@ -54,7 +54,7 @@ class Batches(SinkStage):
 
 
 class _Batch:
-    """The elements of one batch, the marks behind them, and how often it was tried."""
+    """The elements of one batch, the marks after them, and how often it was tried."""
 
     __slots__ = ("attempts", "done", "elements", "marks")
 
@@ -67,7 +67,7 @@ class _Batch:
 
 @logic_of(Batches)
 class BatchesLogic(SinkLogic):
-    """Batches being written stand in `_writing`, oldest first; `_next` is being gathered.
+    """Batches being written are in `_writing`, oldest first; `_next` is being gathered.
 
     `keep_going` holds the stage after its upstream has completed, until the last batch is written."""
 

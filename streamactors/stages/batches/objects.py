@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.batches.batches import Batches
 from streamactors.stages.checks import plain_function
-from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.files.replacing import ReplacedFile
 from streamactors.stages.files.writing import write_all
+from streamactors.stages.restart_settings import RestartSettings
 
 
 class ToObjects(Batches):
@@ -44,7 +44,7 @@ class ToObjects(Batches):
         url = self.url(elements)
         data = self.encode(elements)
         if not isinstance(url, str):
-            raise TypeError(f"to_objects: url must return a text, got {shortened(url, 60)}")
+            raise TypeError(f"to_objects: url must return a string, got {shortened(url, 60)}")
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"to_objects: encode must return bytes, got {type(data).__name__} {shortened(data, 60)}")
         try:

@@ -12,13 +12,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from streamactors.actors.outside_calls import OutsideCalls
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.logic import logic_of
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.batches.batches import Batches, BatchesLogic
 from streamactors.stages.checks import plain_function
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import RestartSettings
 
 _PLACEHOLDERS: Final = {"qmark": "?", "format": "%s", "pyformat": "%s", "numeric": ":{}", "numeric_dollar": "${}"}
 
@@ -44,7 +44,7 @@ class ToSql(Batches):
             )
         self.connect = plain_function(self.name, connect)
         if not isinstance(statement, str) or not statement.strip():
-            raise BuildError(f"{self.name}: statement must be an SQL text, got {shortened(statement, 60)}")
+            raise BuildError(f"{self.name}: statement must be a string of SQL, got {shortened(statement, 60)}")
         self._statement = statement
         self.row = None if row is None else plain_function(f"{self.name}: row", row)
         self._settings(max, within, retry)
@@ -74,7 +74,7 @@ class ToSqlTable(ToSql):
         retry: RestartSettings | None = None,
     ) -> None:
         if isinstance(columns, str):
-            raise BuildError(f"to_sql_table: columns must be a list of names, got the text {columns!r}")
+            raise BuildError(f"to_sql_table: columns must be a list of names, got the string {columns!r}")
         self.table = table
         self.columns = list(columns)
         self.key = [key] if isinstance(key, str) else list(key)
@@ -178,7 +178,7 @@ class _Writer:
             else:
                 future.set_result(None)
 
-        # The future is done within the counted call: what hears of it has begun before virtual time may move.
+        # The future is done within the counted call: its callbacks have begun before virtual time may move.
         self._thread.submit(self.calls.counted(call))
         return future
 
@@ -214,7 +214,7 @@ class _Writer:
             raise
 
     def close(self) -> None:
-        """Close the connection behind what is being written, and end the thread; returns at once."""
+        """Close the connection after what is being written, and end the thread; returns at once."""
         self._thread.submit(self._close)
         self._thread.shutdown(wait=False)
         self.calls.end()

@@ -1,6 +1,6 @@
 """DecompressingLogic: the base of flows that may make much of little input.
 
-Compressed bytes wait inside, and the inlet is held, until all they stand for has been pushed: block by block, as far as there is demand."""
+Compressed bytes wait inside, and the inlet is held, until everything they expand to has been pushed: block by block, as far as there is demand."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class _DecompressLogic(DecompressingLogic):
         members = stage.wbits == _GZIP
         if self._zlib is None:
             if members and self._begun:
-                self._input = bytes(self._input).lstrip(b"\0")  # padding behind a member, as gzip allows it
+                self._input = bytes(self._input).lstrip(b"\0")  # padding after a member, as gzip allows it
                 if not self._input:
                     return b""
             self._begun = True

@@ -89,7 +89,7 @@ class _UnzstdLogic(DecompressingLogic):
         super().__init__(stage)
         self._buffer = bytearray()  # begins with a frame
         self._walked = 0  # up to here block headers were read; 0: the frame's header was not
-        self._regenerated = 0  # the most bytes that the blocks walked over can stand for
+        self._regenerated = 0  # the most bytes that the blocks walked over can expand to
         self._checksum = 0
         self._skippable = False
         self._frame: memoryview | None = None  # decompressed, and being emitted

@@ -1,4 +1,4 @@
-"""Kill switches: end a running stream from outside, in the middle.
+"""Kill switches: code outside a running stream ends it, in the middle.
 
 `shutdown` completes downstream and cancels upstream, `abort` fails both; the first call counts. Elements on their way to the
 switch are lost. Owner of the decision: the switch's lock; a message wakes each stage."""
@@ -9,11 +9,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT, Mark
 from streamactors.engine.stage import FLOW, GraphStage, Shape
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import shortened
 
 TWO_WAYS = Shape(("in1", "in2"), ("out1", "out2"))
@@ -30,7 +31,7 @@ class KillSwitch:
         self._next: KillSwitch | None = None
         self._restarted: set[Callable[[BaseException | None], object]] = (
             set()
-        )  # runs that have to hear of a use between two runs
+        )  # runs to notify of a use between two runs
 
     def shutdown(self) -> None:
         """Complete downstream and cancel upstream. Does nothing when the switch was used before."""
@@ -88,7 +89,7 @@ class KillSwitch:
 
 
 class SwitchFollower:
-    """The switch of the first run is the user's; it uses the switch of the run that is there."""
+    """The switch of the first run is the user's; it uses the switch of the current run."""
 
     failure = None
 
@@ -123,6 +124,7 @@ class KillSwitchStage(GraphStage):
 
     name = "kill_switch"
     handling = EXACT
+    traits = StageTraits(mark_ways=frozenset({(0, 0), (1, 1)}))
 
     def __init__(self, switch: KillSwitch | None = None, two_ways: bool = False) -> None:
         self._switch = switch
@@ -131,9 +133,6 @@ class KillSwitchStage(GraphStage):
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         switch = self._switch if self._switch is not None else KillSwitch()
         return _KillSwitchLogic(switch), switch
-
-    def marks_reach(self, inlet: int, outlet: int) -> bool:
-        return inlet == outlet
 
 
 class _KillSwitchLogic(Logic):

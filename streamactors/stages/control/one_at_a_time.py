@@ -1,11 +1,11 @@
-"""Flows that get one element at a time: what such a flow does for several elements at a time is lost, and the user hears of it at the build."""
+"""Flows that get one element at a time: what such a flow does for several elements at a time is lost, and a warning says so when the graph is built."""
 
 from __future__ import annotations
 
 import logging
 
 from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.blueprint.plan import plan_of
+from streamactors.engine.planning.plan import plan_of
 
 _log = logging.getLogger("streamactors.engine")
 
@@ -17,13 +17,15 @@ def warn_of_lost_parallelism(operator: str, flow: Module) -> None:
         for name in ("parallelism", "breadth"):
             at_a_time = getattr(stage, name, None)
             if isinstance(at_a_time, int) and at_a_time > 1:
+                way_out = "retry the calls instead, with map_async(…, retry=…), or " if hasattr(stage, "retry") else ""
                 _log.warning(
                     "%s runs one element at a time through its flow, so stage %s, whose %s is %d, never works on more than one; for %d at a "
-                    "time retry in substreams: group_by(key, %d).via(the flow with its retry).merge_substreams()",
+                    "time %sretry in substreams: group_by(key, %d).via(the flow with its retry).merge_substreams()",
                     operator,
                     node.label,
                     name,
                     at_a_time,
                     at_a_time,
+                    way_out,
                     at_a_time,
                 )

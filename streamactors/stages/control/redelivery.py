@@ -1,6 +1,6 @@
 """Redelivery: a restarted flow or sink gets again what its predecessor had taken in and not acknowledged.
 
-Every chunk that goes into the part has a mark of its own behind it. The chunk is kept until its mark has come out of the flow, or is done at the sinks
+Every chunk that goes into the part is followed by a mark of its own. The chunk is kept until its mark has come out of the flow, or is done at the sinks
 of the part; a new instance gets the kept chunks first. The marks of the run around the part wait until everything before them is acknowledged.
 
 Owner: the stage, in whose island the part runs."""
@@ -15,15 +15,16 @@ from typing import Any, Final
 from streamactors.actors.futures import StreamFuture
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT, Mark, Needs, PositionMark, merge_newer
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import AbruptTermination, BufferOverflow
 from streamactors.gauges import Gauge
 from streamactors.stages.bases.passing import PassingLogic
 from streamactors.stages.control.restart_logic import RestartLogic
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import RestartSettings
 
 MOST_KEPT: Final = 1_000_000
 """The most elements that are kept; a sink that acknowledges only at its end (fold, to_list) has all elements kept."""
@@ -32,7 +33,7 @@ MOST_KEPT: Final = 1_000_000
 class RestartedValue(StreamFuture[Any]):
     """What RestartFlow and RestartSink with `redeliver=True` materialize, the same across restarts.
 
-    As a future it ends when the part has ended for good: with the result of the last instance's future, None if an instance materializes
+    As a future it ends when the part has ended and is not restarted: with the result of the last instance's future, None if an instance materializes
     none, or with the error. `current` is the value that the running instance has materialized, None during a back-off."""
 
     def __init__(self) -> None:
@@ -42,21 +43,17 @@ class RestartedValue(StreamFuture[Any]):
 
 
 class Redelivered(Stage[Any, Any]):
-    """The first stage of an instance. The marks behind its chunks bear its name."""
+    """The first stage of an instance. It marks its chunks itself, and its marks mean nothing to the run around the part."""
 
     handling = EXACT
-    emits_marks = True
-    reads_marks = True
 
     def __init__(self, what: str) -> None:
-        self.needs = Needs(what)
+        self.traits = StageTraits(
+            emits_marks=True, reads_marks=True, needs=Needs(what), emitted_by=lambda run: (self, 0)
+        )
 
     def logic(self) -> Logic:
         return PassingLogic(self)
-
-    def known_as(self, run: Any) -> tuple[Any, Any]:
-        """Its marks are its own, and mean nothing to the run around the part."""
-        return self, 0
 
 
 class RedeliveringLogic(RestartLogic):
@@ -114,6 +111,8 @@ class RedeliveringLogic(RestartLogic):
 
     def _ended(self, error: BaseException | None) -> None:
         self._instance += 1  # what the instance still reports is late
+        if self._key is not None:
+            self.interpreter.island.run.progress.source_gone(self._key[0])
         last, self.value.current = self.value.current, None
         if error is None and self._upstream_over and not self._kept:
             self._finishing = True

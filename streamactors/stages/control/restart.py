@@ -10,19 +10,20 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.blueprint.graph import Node
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.blueprint.graph import StageNode
 from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.blueprint.plan import plan_of
 from streamactors.engine.logic import Logic
-from streamactors.engine.marks.marks import BLURS_MEMORY, Needs
+from streamactors.engine.marks.marks import BLURS_MEMORY
+from streamactors.engine.planning.plan import plan_of
 from streamactors.engine.stage import FLOW, NOT_USED, SINK, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import BuildError
 from streamactors.stages.checks import plain_function
 from streamactors.stages.control.redelivery import RedeliveringLogic
 from streamactors.stages.control.restart_logic import RestartLogic
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import RestartSettings
 
 
 class _Restarting(GraphStage):
@@ -43,11 +44,10 @@ class _Restarting(GraphStage):
         self._only_on_failures = only_on_failures
         self._redeliver = redeliver
         if redeliver:
-            self.no_marks = ""
-            self.reads_marks = True
+            self.traits = StageTraits(reads_marks=True)
             self.handling = BLURS_MEMORY  # results may come twice
         self._lock = threading.Lock()
-        self._nodes: list[Node] | None = None  # of the first inner part
+        self._nodes: list[StageNode] | None = None  # of the first inner part
         self._first: Module | BaseException | None = None
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
@@ -83,26 +83,24 @@ class RestartingSource(_Restarting):
     name = "restart_source"
     what = "RestartSource"
     ports = (0, 1)
-    begins_again = True
 
     # The plan of the marks needs the source before the run starts: the source is then made early and used by the first start.
 
     @property
-    def emits_marks(self) -> bool:  # type: ignore[override]
-        """True when the source inside does."""
-        return any(node.stage.emits_marks for node in self._inside())
+    def traits(self) -> StageTraits:  # type: ignore[override]
+        """Those of the source inside."""
+        nodes = self._inside()
+        sources = [node.stage.traits for node in nodes if node.stage.traits.emits_marks]
+        return StageTraits(
+            emits_marks=bool(sources),
+            sampled=any(traits.sampled for traits in sources),
+            reads_marks=any(node.stage.traits.reads_marks or node.attributes.replay is not None for node in nodes),
+            needs=sources[0].needs if sources else None,
+            no_replay="creates its source again within the run; "
+            "remove it, and run the whole graph again after a failure: the graph then continues where it stopped",
+        )
 
-    @property
-    def reads_marks(self) -> bool:  # type: ignore[override]
-        """True when the source inside does."""
-        return any(node.stage.reads_marks or node.attributes.replay is not None for node in self._inside())
-
-    @property
-    def needs(self) -> Needs | None:  # type: ignore[override]
-        """The needs of the source inside."""
-        return next((node.stage.needs for node in self._inside() if node.stage.emits_marks), None)
-
-    def _inside(self) -> list[Node]:
+    def _inside(self) -> list[StageNode]:
         with self._lock:
             if self._nodes is None:
                 try:
@@ -113,8 +111,8 @@ class RestartingSource(_Restarting):
                 except BaseException as error:  # noqa: BLE001  # the user's function: a failure of the first start
                     self._first = error
                     self._nodes = []
-                sources = [node.label for node in self._nodes if node.stage.emits_marks]
-                if len(sources) > 1 and any(node.stage.reads_marks for node in self._nodes):
+                sources = [node.label for node in self._nodes if node.stage.traits.emits_marks]
+                if len(sources) > 1 and any(node.stage.traits.reads_marks for node in self._nodes):
                     raise BuildError(
                         f"RestartSource can follow the elements of one source, and there are {' and '.join(sources)} inside; "
                         "put a RestartSource around each"
@@ -145,7 +143,7 @@ class RestartingFlow(_Restarting):
     name = "restart_flow"
     what = "RestartFlow"
     ports = (1, 1)
-    no_marks = "loses the elements inside it at a restart (redeliver=True keeps them)"
+    traits = StageTraits(no_marks="loses the elements inside it at a restart (redeliver=True keeps them)")
 
 
 class RestartingSink(_Restarting):
@@ -160,4 +158,4 @@ class RestartingSink(_Restarting):
     name = "restart_sink"
     what = "RestartSink"
     ports = (1, 0)
-    no_marks = "loses the elements inside it at a restart (redeliver=True keeps them)"
+    traits = StageTraits(no_marks="loses the elements inside it at a restart (redeliver=True keeps them)")

@@ -1,7 +1,7 @@
 """RestartLogic: runs an inner source, flow or sink inside a stage, and starts another when it has ended.
 
 What the inner part has not taken when it ends waits for the next one, so the size of the chunks does not decide what is lost. Upstream's
-end waits behind it: a part that ends early is made again as long as elements are left.
+end waits after it: a part that ends early is made again as long as elements are left.
 
 Owner: the stage, in whose island the inner part runs."""
 
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.island.causes import NO_MORE_ELEMENTS, NonFailureCancellation
+from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
-from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EndOfInput, Mark
+from streamactors.engine.materializing.materializer import attach
 from streamactors.errors import BuildError
 from streamactors.log_limit import alike, log_limited
-from streamactors.stages.control.restart_settings import NoMoreRestarts, RestartSettings
+from streamactors.stages.bases.inner import AroundInner
+from streamactors.stages.restart_settings import NoMoreRestarts, RestartSettings
 
 log = logging.getLogger("streamactors.stages.restart")
 
@@ -27,7 +27,7 @@ END_MAY_FOLLOW_MS = 50.0
 """How long the stage waits for the completion or failure of a flow that has cancelled its upstream."""
 
 
-class RestartLogic(Logic):
+class RestartLogic(AroundInner):
     """The logic of the three stages; their ports tell them apart. `_into` and `_from` are the connections of the running inner part."""
 
     gives_left = True
@@ -37,10 +37,9 @@ class RestartLogic(Logic):
         self._settings = settings
         self._make = make
         self._only_on_failures = only_on_failures
-        self._restarts = 0
+        self._restarts = 0  # in a row
+        self.restarted = 0  # since the start
         self._began_ms = 0.0
-        self._into: Connection | None = None
-        self._from: Connection | None = None
         self._finishing = False  # upstream has failed or downstream has ended: no restart any more
         self._upstream_over = False
         self._left: list[Any] = []  # what the part that ended last has not taken
@@ -107,6 +106,7 @@ class RestartLogic(Logic):
             return
         delay_ms = settings.delay_ms(self._restarts)
         self._restarts += 1
+        self.restarted += 1
         self._waiting = True
         log_limited(
             log,
@@ -127,15 +127,8 @@ class RestartLogic(Logic):
     def _let_go(self, error: BaseException | None) -> None:
         """Close the connections of the inner part."""
         self.cancel_timer("cancelled")
-        into, self._into = self._into, None
-        out_of, self._from = self._from, None
-        if out_of is not None and not out_of.in_closed:
-            out_of.cancel(NO_MORE_ELEMENTS if error is None else error)
-        if into is not None and not into.out_closed:
-            if error is None:
-                into.complete()
-            else:
-                into.fail(error)
+        super()._let_go(error)
+        into, self._into, self._from = self._into, None, None
         if into is not None:
             self._left[:0] = [element for chunk in into.take_back() if type(chunk) is list for element in chunk]
 
@@ -224,14 +217,6 @@ class RestartLogic(Logic):
             else:  # wait for the elements and the end of the flow
                 self._cancelled_with = error
                 self.schedule_once("cancelled", END_MAY_FOLLOW_MS)
-
-    def fail_stage(self, error: BaseException) -> None:
-        self._let_go(error)
-        super().fail_stage(error)
-
-    def complete_stage(self) -> None:
-        self._let_go(None)
-        super().complete_stage()
 
     def snapshot_state(self) -> str:
         return f"waits for restart {self._restarts}" if self._waiting else f"restarted {self._restarts} times"

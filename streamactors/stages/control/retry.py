@@ -11,16 +11,16 @@ from typing import Any
 from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
-from streamactors.engine.logic import Logic, logic_of
+from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT, Mark
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import BuildError, StreamError
-from streamactors.stages.bases.inner import part_module
+from streamactors.stages.bases.inner import AroundInner, part_module
 from streamactors.stages.checks import plain_function
 from streamactors.stages.control.one_at_a_time import warn_of_lost_parallelism
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.restart_settings import RestartSettings
 
 _NOTHING: Any = object()
 
@@ -51,8 +51,10 @@ class Retrying(Stage[In, Out]):
 
 
 @logic_of(Retrying)
-class _RetryLogic(Logic):
+class _RetryLogic(AroundInner):
     stage: Retrying[Any, Any]
+    _into: Connection
+    _from: Connection
 
     def __init__(self, stage: Retrying[Any, Any]) -> None:
         super().__init__(stage)
@@ -77,7 +79,7 @@ class _RetryLogic(Logic):
         elif self._element is _NOTHING and self.outlets[0].asked:
             self._element = in_.grab(1)[0]
             self._retries = 0
-            in_.hold()  # the marks behind it wait for its result
+            in_.hold()  # the marks after it wait for its result
             self._send()
 
     def _send(self) -> None:
@@ -136,26 +138,6 @@ class _RetryLogic(Logic):
             raise StreamError("RetryFlow: the flow has cancelled; it must emit one result for each element")
         else:
             self.fail_stage(cause)
-
-    def _let_go(self, error: BaseException | None) -> None:
-        if not self._from.in_closed:
-            if error is None:
-                self._from.cancel()
-            else:
-                self._from.cancel(error)
-        if not self._into.out_closed:
-            if error is None:
-                self._into.complete()
-            else:
-                self._into.fail(error)
-
-    def complete_stage(self) -> None:
-        self._let_go(None)
-        super().complete_stage()
-
-    def fail_stage(self, error: BaseException) -> None:
-        self._let_go(error)
-        super().fail_stage(error)
 
     def snapshot_state(self) -> str:
         return f"retry {self._retries}" if self._retries else ""

@@ -1,6 +1,6 @@
 """Flow.retry: runs each element through a flow; after a failure the flow is made again and gets the same element again.
 
-One element at a time is inside the flow. A mark of the stage's own stands behind the element: when this mark comes out, the flow has emitted
+One element at a time is inside the flow. The element is followed by a mark of the stage's own: when this mark comes out, the flow has emitted
 everything that it makes of the element. Results are kept until then, so a failed attempt emits nothing."""
 
 from __future__ import annotations
@@ -8,59 +8,48 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, keep_right
-from streamactors.engine.blueprint.plan import plan_of
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
-from streamactors.engine.logic import Logic, logic_of
+from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT, Mark
+from streamactors.engine.materializing.materializer import attach
+from streamactors.engine.planning.plan import plan_of
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.errors import BuildError
-from streamactors.stages.bases.inner import part_module
+from streamactors.stages.bases.inner import AroundInner, part_module
 from streamactors.stages.checks import at_least, span_ms
 from streamactors.stages.control.one_at_a_time import warn_of_lost_parallelism
 from streamactors.stages.control.redelivery import Redelivered
-from streamactors.stages.control.restart_settings import RestartSettings
+from streamactors.stages.errors.failed_element import FailedElement
 from streamactors.stages.errors.recovering import On, failures
+from streamactors.stages.restart_settings import RestartSettings
 
 log = logging.getLogger("streamactors.stages.retry")
 
-LONGEST_BACKOFF_MS: Final = 60_000.0
+LONGEST_BACKOFF: Final = timedelta(minutes=1)
 """The longest delay, where the first one is shorter and no RestartSettings says more."""
 RESULTS_AT_ONCE: Final = 1_024
 
 _NOTHING: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
-class FailedElement:
-    """An element for which every attempt has failed."""
-
-    element: Any
-    """The element."""
-    error: BaseException
-    """The error of the last attempt."""
-    attempts: int
-    """The number of attempts."""
-
-
 def backoff_settings(backoff: Duration | RestartSettings) -> RestartSettings:
     """Return settings whose delays begin at `backoff` and double, up to a minute or `backoff`, whichever is longer."""
     if isinstance(backoff, RestartSettings):
         return backoff
-    first = span_ms("retry", "backoff", backoff)
-    return RestartSettings(first, max(first, LONGEST_BACKOFF_MS))
+    first = timedelta(milliseconds=span_ms("retry", "backoff", backoff))
+    return RestartSettings(first, max(first, LONGEST_BACKOFF))
 
 
 class RetryingFlow(Stage[In, Out]):
     """Run each element through the flow built so far. After a failure make the flow again and give it the same element, up to `attempts` times.
 
-    `backoff` (ms, a timedelta or a text): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are tried
+    `backoff` (seconds, a timedelta or a string): the delay before the second attempt; it doubles, up to a minute. `on`: the exceptions that are tried
     again; others fail the stream. `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last attempt has failed,
     such as `Producer.dead_letter_sink`; without it the last error fails the stream. One element at a time is inside the flow, and a failed attempt
     emits nothing. A stage that remembers earlier elements is refused, because the flow is made again.
@@ -89,19 +78,19 @@ class RetryingFlow(Stage[In, Out]):
             if node.stage.handling.remembers:
                 raise BuildError(
                     f"retry makes its flow again after a failure, and stage '{node.label}' remembers earlier elements; "
-                    "put it before or behind the flow that is retried"
+                    "put it before or after the flow that is retried"
                 )
 
         warn_of_lost_parallelism("retry", self.flow)
 
     def instance(self) -> tuple[Module, Redelivered]:
-        """Return the flow with a stage before it, whose marks come out behind the results of an element."""
+        """Return the flow with a stage before it, whose marks come out after the results of an element."""
         entry = Redelivered("retry")
         return Joined(StageModule(entry), self.flow, keep_right), entry
 
 
 @logic_of(RetryingFlow)
-class _RetryingLogic(Logic):
+class _RetryingLogic(AroundInner):
     stage: RetryingFlow[Any, Any]
     replaces_inside = True
 
@@ -110,14 +99,13 @@ class _RetryingLogic(Logic):
         self._element: Any = (
             _NOTHING  # inside the flow, waiting for its next attempt, or with results that wait for demand
         )
+        self._work: Any = None  # what the interpreter worked on when the element came
         self._results: deque[Any] = deque()
         self._done = False  # the element's results are complete
         self._sent = False
         self._failed = 0  # attempts of the element
-        self._number = 0  # of attempts so far: the position of the mark behind the element
+        self._number = 0  # of attempts so far: the position of the mark after the element
         self._key: Any = None
-        self._into: Connection | None = None
-        self._from: Connection | None = None
 
     # ── elements ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,8 +121,9 @@ class _RetryingLogic(Logic):
             in_.want(RESULTS_AT_ONCE)
         elif in_ is self.inlets[0] and self._element is _NOTHING and self.outlets[0].asked:
             self._element = in_.grab(1)[0]
+            self._work = self.interpreter.working_on
             self._failed = 0
-            in_.hold()  # the marks behind the element wait for its results
+            in_.hold()  # the marks after the element wait for its results
             self._send()
 
     def _send(self) -> None:
@@ -180,6 +169,7 @@ class _RetryingLogic(Logic):
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_timer(self, key: object) -> None:
+        self.interpreter.work_on(self._work)
         self._send()
 
     def _attempt_failed(self, error: BaseException) -> None:
@@ -193,13 +183,13 @@ class _RetryingLogic(Logic):
         attempts = self.stage.attempts
         if self._failed < attempts:
             delay_ms = self.stage.settings.delay_ms(self._failed - 1)
-            told = f"{type(error).__name__}: {error}"
+            shown = f"{type(error).__name__}: {error}"
             log.info(
                 "%s: attempt %d of %d failed with %s, next in %.0f ms",
                 self.name,
                 self._failed,
                 attempts,
-                told,
+                shown,
                 delay_ms,
             )
             self.schedule_once("retry", delay_ms)
@@ -232,32 +222,9 @@ class _RetryingLogic(Logic):
             self._attempt_failed(cause)
 
     def _let_go(self, error: BaseException | None) -> None:
-        """Close the connections of the running flow."""
-        into, self._into = self._into, None
-        out_of, self._from = self._from, None
-        if out_of is not None and not out_of.in_closed:
-            if error is None:
-                out_of.cancel()
-            else:
-                out_of.cancel(error)
-        if into is not None and not into.out_closed:
-            if error is None:
-                into.complete()
-            else:
-                into.fail(error)
-
-    def complete_stage(self) -> None:
-        self._let_go(None)
-        super().complete_stage()
-
-    def fail_stage(self, error: BaseException) -> None:
-        self._let_go(error)
-        super().fail_stage(error)
+        """Close the connections of the running flow, and forget them."""
+        super()._let_go(error)
+        self._into = self._from = None
 
     def snapshot_state(self) -> str:
         return f"attempt {self._failed + 1}" if self._element is not _NOTHING else ""
-
-
-def has_failed(element: Any) -> bool:
-    """True for an element that a retrying flow has given up."""
-    return type(element) is FailedElement

@@ -1,7 +1,7 @@
 """Operators that handle an upstream failure: map_error, recover, recover_with, recover_with_retries, on_error_complete.
 
 Each takes `on`: the exception class or classes that it handles, or a predicate of the error; other failures pass. Marks pass at once and
-exactly: no mark stands behind elements that a failure dropped."""
+exactly: no mark follows elements that a failure dropped."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import BuildError
 from streamactors.stages.bases.emitting import EmittingLogic
+from streamactors.stages.bases.inner import source_module
 from streamactors.stages.bases.passing import PassingLogic
 from streamactors.stages.checks import at_least, plain_function
-from streamactors.stages.substreams.flat_map import source_module
 
 On: TypeAlias = "type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], Any]"
 """The errors that an operator handles: a class, several, or a predicate."""

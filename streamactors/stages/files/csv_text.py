@@ -42,7 +42,7 @@ class CsvText:
             self._line(self._names)
 
     def row(self, element: Any) -> None:
-        """Write one row. Raises TypeError or ValueError for an element that is no such row."""
+        """Write one row. Raises TypeError or ValueError for an element that is not such a row."""
         if isinstance(element, Mapping):
             names: Sequence[str] | None = tuple(element)
         elif is_dataclass(element) and not isinstance(element, type):
@@ -68,7 +68,7 @@ class CsvText:
             elif isinstance(value, NO_TEXT):
                 name = self._names[i] if self._names is not None else i
                 raise TypeError(
-                    f"field {name!r} is a {type(value).__name__}, which has no form in CSV: {shortened(value, 60)}; make a text of it, "
+                    f"field {name!r} is a {type(value).__name__}, which cannot be written as CSV: {shortened(value, 60)}; convert it to a string, "
                     "or write JSON lines"
                 )
         line(values)
@@ -79,13 +79,13 @@ class CsvText:
             if self._columns is None:
                 self._columns = len(element) if known is None else len(known)
             if names is not None or len(element) != self._columns:
-                raise ValueError(f"{len(element)} values where {self._columns} belong: {shortened(element, 80)}")
+                raise ValueError(f"{len(element)} values, expected {self._columns}: {shortened(element, 80)}")
             return element  # type: ignore[no-any-return]
         if names != known and (missing := set(known) - set(names)):
             raise ValueError(f"field {min(missing)!r} is missing: {shortened(element, 80)}")
         if len(names) > len(known):
             raise ValueError(
-                f"field {min(map(str, set(names) - set(known)))!r} is none of the file's, {', '.join(map(repr, known))}; give all of them: fields=[…]"
+                f"field {min(map(str, set(names) - set(known)))!r} is not among the file's ({', '.join(map(repr, known))}); give all of them: fields=[…]"
             )
         return (
             [element[name] for name in known]

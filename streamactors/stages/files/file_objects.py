@@ -7,7 +7,7 @@ from typing import Any
 
 from streamactors.engine.user_code import shortened
 from streamactors.errors import StreamError
-from streamactors.stages.sinks.pull import END, ChunkReader
+from streamactors.stages.bases.pull import END, ChunkReader
 from streamactors.stages.sources.queue import SourceQueueWithBackpressure
 from streamactors.stages.sources.queue_results import ENQUEUED, Failure
 
@@ -90,7 +90,7 @@ class StreamWriter(io.RawIOBase):
         self._queue.fail(error)
 
     def close(self) -> None:
-        """Complete the stream behind everything written."""
+        """Complete the stream after everything written."""
         if not self.closed:
             self._queue.complete()
         super().close()

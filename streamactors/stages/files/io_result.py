@@ -19,7 +19,9 @@ class IOResult:
     """What was read or written: the number of bytes (of characters, for text), and the path where there is one."""
 
     count: int
+    """Number of bytes, or of characters where strings are read or written."""
     path: str = ""
+    """The path of the file; empty where there is none."""
 
 
 _URL: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
@@ -30,7 +32,7 @@ def checked_path(operator: str, path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise BuildError(f"{operator} expects a path, got {type(path).__name__} {shortened(path, 60)}")
     if not os.fspath(path):
-        raise BuildError(f"{operator} expects a path, got an empty text")
+        raise BuildError(f"{operator} expects a path, got an empty string")
     if isinstance(path, str) and (url := _URL.match(path)):
         raise BuildError(
             f"{operator} expects a path of this machine, got the URL {shortened(path, 60)}; {_for_url(operator, url[1], path)}"
@@ -45,7 +47,7 @@ def _for_url(operator: str, scheme: str, url: str) -> str:
     if operator.startswith("to_"):
         return "Sink.to_objects writes to every store that fsspec knows (the extra `files`)"
     return (
-        f"every store that fsspec knows (the extra `files`) can be read so: Source.from_file_object(lambda: fsspec.open({url!r}).open()), and then "
+        f"every store that fsspec knows (the extra `files`) can be read like this: Source.from_file_object(lambda: fsspec.open({url!r}).open()), and then "
         ".parse_csv(), .parse_json_lines() or .lines()"
     )
 
@@ -70,7 +72,7 @@ def helped(error: OSError, path: Path, operator: str) -> OSError:
             )
         else:
             error.add_note(
-                f"{name} is a folder; its files one after the other: Source.from_iterable(sorted(Path({os.fspath(path)!r}).iterdir()))"
+                f"{name} is a folder; to read its files one after the other: Source.from_iterable(sorted(Path({os.fspath(path)!r}).iterdir()))"
                 f".flat_map_concat(Source.{operator})"
             )
     elif isinstance(error, FileNotFoundError) and not os.path.isdir(folder):

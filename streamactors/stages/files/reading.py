@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.source import FeedLogic
 from streamactors.engine.logic import Logic
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.stages.bases.cutting import BYTES_AHEAD
@@ -27,7 +28,7 @@ class FromFile(GraphStage):
     """The stage of `Source.from_file`."""
 
     shape = SOURCE
-    emits_marks = True
+    traits = StageTraits(emits_marks=True)
 
     def __init__(self, path: Path, block: int = BLOCK_BYTES) -> None:
         self.path = checked_path("from_file", path)

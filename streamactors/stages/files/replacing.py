@@ -2,7 +2,7 @@
 
 Owner: the run of a sink that writes files (`writing.py`). The rows go into a file beside the old one, `out.csv.partial`, which `complete`
 renames: readers see the old file or the new one, never a part. A file that is read and written by one graph is therefore read to its end.
-What is no regular file (a device, a pipe) is written where it is."""
+A path that is not a regular file (a device, a pipe) is written in place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReplacedFile:
 
     def __init__(self, path: Path) -> None:
         name = os.fspath(path)
-        self._target = os.path.realpath(name)  # a symbolic link goes on pointing to the file that is replaced
+        self._target = os.path.realpath(name)  # a symbolic link still points to the file that is replaced
         self.partial: str | None = None
         """The path of the incomplete file, while there is one."""
         try:

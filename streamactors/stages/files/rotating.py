@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.logic import logic_of
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError

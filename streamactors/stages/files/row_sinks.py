@@ -54,7 +54,7 @@ class ToJsonLines(ToFile):
 
 
 class _RowsLogic(FileLogic):
-    """Writes texts with one encoder per run, so that a byte order mark is written once."""
+    """Writes strings with one encoder per run, so that a byte order mark is written once."""
 
     _seen = 0
     encoding = "utf-8"
@@ -129,12 +129,12 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     raise TypeError(
-        f"a {type(value).__name__} has no form in JSON: {shortened(value, 60)}; make a text or a number of it"
+        f"a {type(value).__name__} cannot be written as JSON: {shortened(value, 60)}; convert it to a string or a number"
     )
 
 
 def json_line(element: Any) -> str:
-    """Return the element as one line of JSON. Raises TypeError or ValueError for an element that has no form in JSON."""
+    """Return the element as one line of JSON. Raises TypeError or ValueError for an element that cannot be written as JSON."""
     if isinstance(element, tuple) and hasattr(element, "_asdict"):
         element = element._asdict()
     return _JSON.encode(element) + "\n"

@@ -40,13 +40,13 @@ class Dialect:
 
 
 def field_names(operator: str, fields: Any) -> tuple[str, ...] | None:
-    """Return the names of fields, None for none. Raises BuildError for anything else, and for a name that is there twice."""
+    """Return the names of fields, None for none. Raises BuildError for anything else, and for a name that occurs twice."""
     if fields is None:
         return None
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(f, str) for f in fields):
         raise BuildError(f"{operator}: fields must be a list of names, got {shortened(fields, 60)}")
     if twice := {name for name in fields if fields.count(name) > 1}:
-        raise BuildError(f"{operator}: fields has the name {min(twice)!r} twice")
+        raise BuildError(f"{operator}: fields names {min(twice)!r} twice")
     return tuple(fields)
 
 
@@ -116,7 +116,7 @@ class _CsvRows:
                     if width is None:
                         width = len(row)
                     if len(row) != width:
-                        raise self._wrong(began, f"{_count(len(row))} where {width} belong: {shortened(row, 80)}")
+                        raise self._wrong(began, f"{_count(len(row))}, expected {width}: {shortened(row, 80)}")
                     for i, name, convert in types:
                         try:
                             row[i] = convert(row[i])
@@ -138,9 +138,7 @@ class _CsvRows:
                 )
             return self.fields
         if twice := {name for name in first if first.count(name) > 1}:
-            raise self._wrong(
-                reader.line_num, f"the header has the name {min(twice)!r} twice; give other names: fields=[…]"
-            )
+            raise self._wrong(reader.line_num, f"the header names {min(twice)!r} twice; give other names: fields=[…]")
         delimiter = next((c for c in ";\t|" if len(first) == 1 and c in first[0]), None)
         hint = (
             f"one field, with {delimiter!r} in it; if that divides the fields: delimiter={delimiter!r}"
@@ -187,7 +185,7 @@ class _JsonRows:
                 try:
                     value = loads(line)
                 except json.JSONDecodeError as error:
-                    what = f"no JSON: {error.msg}, at column {error.colno}: {shortened(line.rstrip(), 60)}"
+                    what = f"not JSON: {error.msg}, at column {error.colno}: {shortened(line.rstrip(), 60)}"
                     raise FramingError(f"{os.fspath(self.path)}, line {number}: {what}") from None
                 except RecursionError:
                     raise FramingError(f"{os.fspath(self.path)}, line {number}: nested too deeply") from None

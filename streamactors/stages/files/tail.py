@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import blame
 from streamactors.stages.bases.cutting import BYTES_AHEAD
 from streamactors.stages.checks import positive, span_ms
@@ -20,7 +21,7 @@ class TailFile(GraphStage):
     """The stage of `Source.tail_file`."""
 
     shape = SOURCE
-    endless = True
+    traits = StageTraits(endless=True)
 
     def __init__(self, path: Path, from_end: bool = False, poll: Duration = "250ms", block: int = BLOCK_BYTES) -> None:
         self.path = checked_path("tail_file", path)

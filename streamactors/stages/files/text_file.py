@@ -29,10 +29,10 @@ _MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs
 
 @contextmanager
 def opened_text(operator: str, path: Path, encoding: str, newline: str | None = "") -> Iterator[IO[str]]:
-    """Open a text file for `operator`, its line ends as they are; `newline` as in `open`. A byte order mark at the beginning is no part of the text.
+    """Open a text file for `operator`, its line ends as they are; `newline` as in `open`. A byte order mark at the beginning is not part of the text.
 
     A file that gzip, bzip2 or xz has compressed is decompressed. Raises FramingError, which names the file, for a file of zstd, for one whose
-    compressed bytes are damaged, and, with the line, for bytes that are no text in `encoding`."""
+    compressed bytes are damaged, and, with the line, for bytes that cannot be decoded with `encoding`."""
     known = codecs.lookup(encoding).name
     try:
         with (
@@ -42,7 +42,7 @@ def opened_text(operator: str, path: Path, encoding: str, newline: str | None = 
             yield file
     except UnicodeDecodeError as error:
         raise FramingError(
-            f"{os.fspath(path)}, line {_line_of_first_error(path, encoding)}: the bytes are no {encoding} text "
+            f"{os.fspath(path)}, line {_line_of_first_error(path, encoding)}: the bytes are not {encoding} text "
             f"({error.reason}); {_likely_encoding(path)}"
         ) from None
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:

@@ -11,9 +11,9 @@ from io import FileIO
 from typing import Any
 
 from streamactors.engine.island.connection import MAX_ASKED, Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import Mark
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.user_code import blame, shortened
 from streamactors.errors import AbruptTermination, BuildError, CutShort
 from streamactors.stages.bases.cutting import BYTES_AHEAD, named
@@ -62,7 +62,7 @@ class ToLines(ToFile):
             except TypeError:
                 wrong = next(element for element in chunk if not isinstance(element, str))
                 raise TypeError(
-                    f"{self.label} expects texts, got {type(wrong).__name__} {shortened(wrong, 60)}; make a text of it: .map(str)"
+                    f"{self.label} expects strings, got {type(wrong).__name__} {shortened(wrong, 60)}; convert it: .map(str)"
                 ) from None
 
         return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY
@@ -45,7 +45,7 @@ class AggregateWithBoundary(Stage[In, Out]):
 
 @logic_of(AggregateWithBoundary)
 class _AggregateLogic(GroupLogic):
-    """`_group` says whether there is an aggregate: the base keeps marks behind it."""
+    """`_group` says whether there is an aggregate: the base keeps marks after it."""
 
     stage: AggregateWithBoundary[Any, Any]
     _aggregate: Any = _NOTHING

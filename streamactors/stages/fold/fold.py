@@ -1,13 +1,13 @@
 """Operators that carry a state from element to element: scan, fold, reduce, stateful_map.
 
-Marks: scan and stateful_map at once and exactly; fold and reduce behind their only result. All of them remember."""
+Marks: scan and stateful_map at once and exactly; fold and reduce after their only result. All of them remember."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.loop import Op
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
@@ -115,7 +115,7 @@ class StatefulMap(Stage[In, Out]):
 
     handling = EXACT_MEMORY
     forgets = (
-        "its state at a restart, while the source goes on behind the committed offsets; "
+        "its state at a restart, while the source continues after the committed offsets; "
         "keyed state with a changelog survives: group_by_key().reduce(…) or .aggregate(…) (streamactors docs windows)"
     )
 

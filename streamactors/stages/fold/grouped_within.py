@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY, Mark
@@ -27,6 +27,7 @@ class GroupedWithin(Stage[In, list[In]]):
 class _GroupedWithinLogic(EmittingLogic):
     """A timer is set only when none is active, and checks the time when it fires: so a busy stream sets few timers."""
 
+    only_waits = True
     stage: GroupedWithin[Any]
 
     def __init__(self, stage: GroupedWithin[Any]) -> None:
@@ -77,7 +78,7 @@ class _GroupedWithinLogic(EmittingLogic):
         self._due_ms = now_ms + self.stage.span_ms - (now_ms - self._since_ms) % self.stage.span_ms
 
     def _emit(self, groups: list[list[Any]], rest: list[Any]) -> None:
-        """Push groups, and the held marks behind the first: they came before it was full."""
+        """Push groups, and the held marks after the first: they came before it was full."""
         self._group = rest
         self._overdue = False
         if not self._held:

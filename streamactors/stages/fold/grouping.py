@@ -1,6 +1,6 @@
 """Operators that emit lists of elements: grouped, sliding.
 
-A mark waits until every list with an element from before it has been emitted; such a list may also hold elements from behind the mark
+A mark waits until every list with an element from before it has been emitted; such a list may also hold elements from after the mark
 (blurs). Both operators remember the elements of the list being filled."""
 
 from __future__ import annotations
@@ -106,5 +106,5 @@ class _WindowLogic(EmittingLogic):
 
     def snapshot_state(self) -> str:
         if self._held:
-            return f"{len(self._buffer)} of {self.stage.n} elements, {len(self._held)} marks wait behind them"
+            return f"{len(self._buffer)} of {self.stage.n} elements, {len(self._held)} marks wait after them"
         return f"{len(self._buffer)} of {self.stage.n} elements"

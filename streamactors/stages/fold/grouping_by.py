@@ -1,6 +1,6 @@
 """Operators that emit lists cut by the elements: grouped_weighted, grouped_adjacent_by, grouped_adjacent_by_weighted.
 
-A mark waits behind the list that has the elements before it. All of them remember the elements of the list being filled."""
+A mark waits after the list that has the elements before it. All of them remember the elements of the list being filled."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class GroupLogic(EmittingLogic):
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
         self._group: list[Any] = []
-        self._held: list[Mark] = []  # behind the list being filled
+        self._held: list[Mark] = []  # after the list being filled
 
     @abstractmethod
     def add(self, element: Any) -> list[Any] | None:
@@ -157,7 +157,7 @@ class _AdjacentLogic(GroupLogic):
         return self.join(element, self.stage.fn(element), fits=True)
 
     def join(self, element: Any, key: Any, *, fits: bool) -> list[Any] | None:
-        """Put the element behind its like if it `fits`, else into a new list; return the list that this closes."""
+        """Add the element to the list of its like if it `fits`, else into a new list; return the list that this closes."""
         if fits and self._group and key == self._key:
             self._group.append(element)
             return None

@@ -42,7 +42,7 @@ class Quantiles:
     def add(self, number: float) -> Quantiles:
         """Count a number; NaN is refused."""
         if math.isnan(number):
-            raise ValueError("quantiles: NaN has no place among numbers; filter it out before")
+            raise ValueError("quantiles: NaN has no rank; filter it out first")
         self._sketch.update(number)
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY

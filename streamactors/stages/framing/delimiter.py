@@ -81,7 +81,7 @@ class DelimiterLogic(CuttingLogic):
             return
         if not self.stage.allow_truncation:
             raise FramingError(
-                f"{self.name}: the stream ended {self._size} bytes behind the last delimiter {self.stage.delimiter!r}; "
+                f"{self.name}: the stream ended {self._size} bytes after the last delimiter {self.stage.delimiter!r}; "
                 "allow_truncation=True emits them as the last frame"
             )
         self.take([b"".join(self._parts)], results)

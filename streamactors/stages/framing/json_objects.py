@@ -87,7 +87,7 @@ class _JsonLogic(CuttingLogic):
                     if buffer[at - 1] == _QUOTE:
                         self._in_string = False
                     elif at == len(buffer):
-                        at -= 1  # the backslash is looked at again, with the byte behind it
+                        at -= 1  # the backslash is looked at again, with the byte after it
                         return False
                     else:
                         at += 1

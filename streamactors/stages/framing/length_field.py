@@ -1,4 +1,4 @@
-"""frames_by_length: frames whose length stands in their header. with_length_field: the other direction."""
+"""frames_by_length: frames whose header holds their length. with_length_field: the other direction."""
 
 from __future__ import annotations
 

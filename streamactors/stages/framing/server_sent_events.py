@@ -33,7 +33,7 @@ class ServerSentEvent:
 
 
 class EventParser:
-    """Bytes in any pieces to events. Bytes behind the last empty line are no event, as the standard says."""
+    """Bytes in any pieces to events. Bytes after the last empty line are not an event, as the standard says."""
 
     def __init__(self, operator: str, max_length: int) -> None:
         self._operator = operator
@@ -148,7 +148,7 @@ def event_bytes(element: Any) -> bytes:
     event = ServerSentEvent(element) if isinstance(element, str) else element
     if not isinstance(event, ServerSentEvent):
         raise TypeError(
-            f"format_server_sent_events expects ServerSentEvent or a text, got {type(element).__name__} {shortened(element, 60)}"
+            f"format_server_sent_events expects ServerSentEvent or a string, got {type(element).__name__} {shortened(element, 60)}"
         )
     lines = []
     for name, value in (("event", event.event if event.event != "message" else ""), ("id", event.id)):

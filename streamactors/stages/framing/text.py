@@ -1,4 +1,4 @@
-"""decode: text from bytes. lines: the lines of a text that comes as bytes."""
+"""decode: strings from bytes. lines: the lines of text that arrives as bytes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class _LinesLogic(DelimiterLogic):
             raise self.too_long()
 
     def _at_once(self, lines: list[bytes]) -> list[str] | None:
-        """Return the lines, decoded by one call; None when a line is no text, which the caller finds."""
+        """Return the lines, decoded by one call; None when a line cannot be decoded, which the caller finds."""
         if not lines:
             return []
         try:

@@ -6,23 +6,16 @@ Owner: the lock of the Exchange. It is held for joining, leaving, and at the end
 
 from __future__ import annotations
 
-import logging
-import threading
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import COMPLETED, Connection
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
-from streamactors.errors import AbruptTermination
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.gauges import Gauge
-from streamactors.log_limit import alike, log_limited
 from streamactors.stages.checks import at_least, positive
-from streamactors.stages.hubs.consumer import HubConsumerLogic
-
-log = logging.getLogger("streamactors.stages.hubs")
-
-BUFFER = 1_024
+from streamactors.stages.hubs.shared import BUFFER, Hub, HubConsumerLogic, HubSinkLogic
 
 
 class BroadcastHubSink(GraphStage):
@@ -40,7 +33,7 @@ class BroadcastHubSink(GraphStage):
 
     shape = SINK
     name = "broadcast_hub"
-    no_marks = "hands its elements to other runs"
+    traits = StageTraits(no_marks="hands its elements to other runs")
 
     def __init__(self, buffer: int = BUFFER, start_after: int = 0) -> None:
         self.buffer = positive("BroadcastHub", "buffer", buffer)
@@ -48,7 +41,7 @@ class BroadcastHubSink(GraphStage):
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         exchange = Exchange(self)
-        return _HubLogic(exchange), exchange
+        return _HubLogic(self, exchange), exchange
 
 
 class _Link:
@@ -61,31 +54,20 @@ class _Link:
         self.next: _Link | None = None
 
 
-class Exchange:
+class Exchange(Hub["_ConsumerLogic"]):
     """Where the hub puts chunks and its consumers read them. Any thread."""
 
+    kind = "BroadcastHub"
+
     def __init__(self, stage: BroadcastHubSink) -> None:
-        self._buffer = stage.buffer
-        self._missing = max(1, stage.start_after)  # consumers that must join before the hub begins
-        self._lock = threading.Lock()
+        super().__init__(stage.start_after, stage.buffer)
         self._last = _Link()  # empty
         self._end = 0  # elements put so far
         self._gauge = Gauge("broadcast_hub: elements that the slowest consumer has not taken", stage.buffer)
-        self._consumers: set[_ConsumerLogic] = set()
-        self._left: tuple[_Link, int, int] | None = (
-            self._last,
-            0,
-            0,
-        )  # where the last consumer has stopped; while there is none
+        # where the last consumer has stopped; while there is none
+        self._left: tuple[_Link, int, int] | None = (self._last, 0, 0)
         self._behind = 0  # consumers that must reach `_goal` before the hub takes more
         self._goal = 0
-        self._over: object | None = None  # COMPLETED or the error
-        self._hub: _HubLogic
-
-    @property
-    def consumers(self) -> int:
-        """The number of consumers that run now."""
-        return len(self._consumers)
 
     # ── for the hub ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -95,12 +77,12 @@ class Exchange:
             if self._missing or not self._consumers:
                 self._behind = 0  # woken by `join`
                 return 0
-            room = self._buffer - (self._end - min(consumer.position for consumer in self._consumers))
+            room = self._buffer - (self._end - min(consumer.position for consumer in self._consumers.values()))
             if room * 2 >= self._buffer:
                 self._behind = 0
                 return room
             self._goal = self._end - self._buffer // 2
-            self._behind = sum(consumer.position < self._goal for consumer in self._consumers)
+            self._behind = sum(consumer.position < self._goal for consumer in self._consumers.values())
             return 0
 
     def put(self, chunk: list[Any]) -> None:
@@ -111,53 +93,32 @@ class Exchange:
             self._end += len(chunk)
             last.chunk = chunk
             last.next = following
-            self._gauge.reached(self._end - min((each.position for each in self._consumers), default=self._end))
-            waiting = [consumer for consumer in self._consumers if consumer.waits]
+            self._gauge.reached(
+                self._end - min((each.position for each in self._consumers.values()), default=self._end)
+            )
+            waiting = [consumer for consumer in self._consumers.values() if consumer.waits]
             for consumer in waiting:
                 consumer.waits = False
         for consumer in waiting:
             consumer.wake.invoke(None)
 
-    def end(self, over: object) -> None:
-        """The stream has ended: COMPLETED or an error."""
-        with self._lock:
-            if self._over is not None:
-                return
-            self._over = over
-            consumers = list(self._consumers)
-        if isinstance(over, BaseException) and not isinstance(over, AbruptTermination) and not consumers:
-            kind = type(over).__name__
-            log_limited(
-                log, logging.WARNING, (kind, alike(over)),
-                "a stream has failed in a BroadcastHub without consumers: %s: %s", kind, over,
-            )  # fmt: skip
-        for consumer in consumers:
-            consumer.wake.invoke(None)
-
     # ── for consumers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, consumer: _ConsumerLogic) -> None:
-        """A consumer starts: where the last one has stopped, or with the next element when there are others."""
-        with self._lock:
-            consumer.link, consumer.offset, consumer.position = self._left or (self._last, 0, self._end)
-            self._left = None
-            self._consumers.add(consumer)
-            first = self._missing == 1 or (not self._missing and len(self._consumers) == 1)
-            self._missing = max(0, self._missing - 1)
-        if first:
-            self._hub.wake.invoke(None)
+    def _joined(self, consumer: _ConsumerLogic) -> None:
+        """A consumer starts where the last one has stopped, or with the next element when there are others."""
+        consumer.link, consumer.offset, consumer.position = self._left or (self._last, 0, self._end)
+        self._left = None
 
     def leave(self, consumer: _ConsumerLogic) -> None:
         """A consumer has ended."""
         with self._lock:
-            if consumer not in self._consumers:
+            if self._consumers.pop(consumer.id, None) is None:
                 return
-            self._consumers.discard(consumer)
             if not self._consumers:
                 self._left = (consumer.link, consumer.offset, consumer.position)
             free = self._passed(consumer.position, self._end)
         if free:
-            self._hub.wake.invoke(None)
+            self.logic.wake.invoke(None)
 
     def moved(self, consumer: _ConsumerLogic, n: int) -> None:
         """A consumer has taken `n` elements."""
@@ -166,7 +127,7 @@ class Exchange:
             consumer.position = before + n
             free = self._passed(before, consumer.position)
         if free:
-            self._hub.wake.invoke(None)
+            self.logic.wake.invoke(None)
 
     def _passed(self, before: int, now: int) -> bool:
         """A consumer went from one position to another: True when it was the last one that the hub waited for."""
@@ -182,45 +143,24 @@ class Exchange:
                 consumer.waits = True
             return self._over
 
-    @property
-    def failure(self) -> BaseException | None:
-        """The error of the stream."""
-        return self._over if isinstance(self._over, BaseException) else None
 
-
-class _HubLogic(Logic):
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__()
-        self._exchange = exchange
-        exchange._hub = self
-        self.wake = self.async_callback(self._look)
-
+class _HubLogic(HubSinkLogic[Exchange]):
     def _look(self, _: None) -> None:
-        room = self._exchange.room()
+        room = self.hub.room()
         if room:
             self.inlets[0].want(room)
 
     def on_push(self, in_: Connection) -> None:
         chunk = in_.grab(in_.ready)
         if chunk:
-            self._exchange.put(chunk)
-        room = self._exchange.room()
+            self.hub.put(chunk)
+        room = self.hub.room()
         if room or in_.due:
             in_.want(max(room, in_.due))
 
     def on_complete(self, in_: Connection) -> None:
-        self._exchange.end(COMPLETED)
+        self.hub.end(COMPLETED)
         super().on_complete(in_)
-
-    def on_fail(self, in_: Connection, error: BaseException) -> None:
-        self._exchange.end(error)
-        super().on_fail(in_, error)
-
-    def on_stop(self) -> None:
-        self._exchange.end(AbruptTermination("a BroadcastHub was stopped before its stream ended"))
-
-    def snapshot_state(self) -> str:
-        return f"{self._exchange.consumers} consumers"
 
 
 class BroadcastHubConsumer(GraphStage):
@@ -232,10 +172,10 @@ class BroadcastHubConsumer(GraphStage):
 
     shape = SOURCE
     name = "broadcast_hub_source"
-    endless = True
+    traits = StageTraits(endless=True)
 
     def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
+        self.hub = exchange
 
 
 @logic_of(BroadcastHubConsumer)
@@ -245,7 +185,7 @@ class _ConsumerLogic(HubConsumerLogic[Exchange]):
     position: int  # elements of the hub before the next one to take
 
     def __init__(self, stage: BroadcastHubConsumer) -> None:
-        super().__init__(stage, stage.exchange, waits=False)
+        super().__init__(stage, waits=False)
 
     def on_pull(self, out: Connection) -> None:
         exchange = self.hub

@@ -14,11 +14,12 @@ import threading
 from collections import deque
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic, SourceLogic, logic_of
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.gauges import Gauge
 from streamactors.stages.checks import positive
 from streamactors.stages.sinks.values import SinkStage
@@ -44,7 +45,7 @@ class MergeHubSource(GraphStage):
 
     shape = SOURCE
     name = "merge_hub"
-    endless = True
+    traits = StageTraits(endless=True)
 
     def __init__(self, per_producer_buffer: int = PER_PRODUCER) -> None:
         self.buffer = positive("MergeHub", "per_producer_buffer", per_producer_buffer)
@@ -84,7 +85,7 @@ class HubEntrance:
     # ── for producers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def join(self, producer: _ProducerLogic) -> bool:
-        """Admit a producer; False when the hub takes no more."""
+        """Admit a producer; False when the hub accepts no further producers."""
         with self._lock:
             if self._state is not _State.OPEN:
                 return False
@@ -199,7 +200,7 @@ class MergeHubProducer(SinkStage):
     """
 
     name = "merge_hub_sink"
-    no_marks = "hands its elements to another run"
+    traits = StageTraits(no_marks="hands its elements to another run")
 
     def __init__(self, entrance: HubEntrance) -> None:
         self.entrance = entrance

@@ -6,26 +6,19 @@ Owner of the queues: the lock of the Counter. The user's function runs on the hu
 
 from __future__ import annotations
 
-import itertools
-import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import COMPLETED, Connection
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.stage import SINK, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import failure_of
-from streamactors.errors import AbruptTermination, StreamError
+from streamactors.errors import StreamError
 from streamactors.gauges import Gauge
-from streamactors.log_limit import alike, log_limited
 from streamactors.stages.checks import at_least, plain_function, positive
-from streamactors.stages.hubs.consumer import HubConsumerLogic
-
-log = logging.getLogger("streamactors.stages.hubs")
-
-BUFFER = 1_024
+from streamactors.stages.hubs.shared import BUFFER, Hub, HubConsumerLogic, HubSinkLogic, log
 
 
 class ConsumerInfo:
@@ -67,7 +60,7 @@ class PartitionHubSink(GraphStage):
 
     shape = SINK
     name = "partition_hub"
-    no_marks = "hands its elements to other runs"
+    traits = StageTraits(no_marks="hands its elements to other runs")
 
     def __init__(self, make: Callable[[], Route], start_after: int = 0, buffer: int = BUFFER) -> None:
         self.make = plain_function("PartitionHub", make)
@@ -79,32 +72,18 @@ class PartitionHubSink(GraphStage):
         return _HubLogic(self, counter), counter
 
 
-class Counter:
+class Counter(Hub["_ConsumerLogic"]):
     """Where the hub puts elements and its consumers take theirs. Any thread."""
 
+    kind = "PartitionHub"
+
     def __init__(self, stage: PartitionHubSink) -> None:
-        self._buffer = stage.buffer
-        self._missing = max(1, stage.start_after)  # consumers that must join before the hub begins
-        self._lock = threading.Lock()
-        self._ids = itertools.count()
-        self._consumers: dict[int, _ConsumerLogic] = {}
+        super().__init__(stage.start_after, stage.buffer)
         self.queues: dict[int, list[Any]] = {}
         self._waiting = 0  # elements in all queues
         self._gauge = Gauge("partition_hub: elements that wait for consumers", stage.buffer)
         self._returned: list[Any] = []  # left by consumers, to be routed again
         self._full = False  # the hub waits for room
-        self._over: object | None = None  # COMPLETED or the error
-        self._hub: _HubLogic
-
-    @property
-    def consumers(self) -> int:
-        """The number of consumers that run now."""
-        return len(self._consumers)
-
-    @property
-    def failure(self) -> BaseException | None:
-        """The error of the stream."""
-        return self._over if isinstance(self._over, BaseException) else None
 
     # ── for the hub ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -163,34 +142,10 @@ class Counter:
         self.end(COMPLETED)
         return True
 
-    def end(self, over: object) -> None:
-        """The stream has ended: COMPLETED or an error."""
-        with self._lock:
-            if self._over is not None:
-                return
-            self._over = over
-            consumers = list(self._consumers.values())
-        if isinstance(over, BaseException) and not isinstance(over, AbruptTermination) and not consumers:
-            kind = type(over).__name__
-            log_limited(
-                log, logging.WARNING, (kind, alike(over)),
-                "a stream has failed in a PartitionHub without consumers: %s: %s", kind, over,
-            )  # fmt: skip
-        for consumer in consumers:
-            consumer.wake.invoke(None)
-
     # ── for consumers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def join(self, consumer: _ConsumerLogic) -> None:
-        """A consumer starts."""
-        with self._lock:
-            consumer.id = next(self._ids)
-            self._consumers[consumer.id] = consumer
-            self.queues[consumer.id] = []
-            first = self._missing == 1 or (not self._missing and len(self._consumers) == 1)
-            self._missing = max(0, self._missing - 1)
-        if first:
-            self._hub.wake.invoke(None)
+    def _joined(self, consumer: _ConsumerLogic) -> None:
+        self.queues[consumer.id] = []
 
     def leave(self, consumer: _ConsumerLogic) -> None:
         """A consumer has ended: what waits for it is routed again."""
@@ -203,7 +158,7 @@ class Counter:
             if open_:
                 self._returned += rest
         if rest and open_:
-            self._hub.wake.invoke(None)
+            self.logic.wake.invoke(None)
         elif rest and self._over is COMPLETED:
             log.warning(
                 "a consumer of a completed PartitionHub has cancelled: %d elements for it are dropped", len(rest)
@@ -220,7 +175,7 @@ class Counter:
             room = self._full and (self._waiting + len(self._returned)) * 2 <= self._buffer
             self._full = self._full and not room
         if room:
-            self._hub.wake.invoke(None)
+            self.logic.wake.invoke(None)
         return taken
 
     def over_for(self, consumer: _ConsumerLogic) -> bool:
@@ -230,38 +185,32 @@ class Counter:
 
 
 @logic_of(PartitionHubSink)
-class _HubLogic(Logic):
+class _HubLogic(HubSinkLogic[Counter]):
     stage: PartitionHubSink
-
-    def __init__(self, stage: PartitionHubSink, counter: Counter) -> None:
-        super().__init__(stage)
-        self._counter = counter
-        self._upstream_done = False
-        counter._hub = self
-        self.wake = self.async_callback(self._look)
+    _upstream_done = False
 
     def on_start(self) -> None:
         self._route = plain_function("PartitionHub: make()", self.stage.make())
 
     def _look(self, _: None) -> None:
-        self._send(self._counter.returned())
-        room = self._counter.room()
+        self._send(self.hub.returned())
+        room = self.hub.room()
         if room and not self._upstream_done:
             self.inlets[0].want(room)
 
     def on_push(self, in_: Connection) -> None:
         self._send(in_.grab(in_.ready))
-        room = self._counter.room()
+        room = self.hub.room()
         if room or in_.due:
             in_.want(max(room, in_.due))
 
     def _send(self, elements: list[Any]) -> None:
         while elements:
-            info = self._counter.info()
+            info = self.hub.info()
             if info is None:
-                self._counter.keep(elements)
+                self.hub.keep(elements)
                 break
-            elements = self._counter.put(self._routed(info, elements))
+            elements = self.hub.put(self._routed(info, elements))
         if self._upstream_done:
             self._end_when_routed()
 
@@ -281,8 +230,8 @@ class _HubLogic(Logic):
             except BaseException as error:  # noqa: BLE001  # the user's function
                 failure = failure_of(self, error, element, route)
                 if failure is not None:
-                    self._counter.put(routed)
-                    self._counter.end(failure)
+                    self.hub.put(routed)
+                    self.hub.end(failure)
                     self.fail_stage(failure)
                     return {}
         return routed
@@ -293,18 +242,8 @@ class _HubLogic(Logic):
         self._end_when_routed()
 
     def _end_when_routed(self) -> None:
-        if self._counter.try_complete():
+        if self.hub.try_complete():
             self.complete_stage()
-
-    def on_fail(self, in_: Connection, error: BaseException) -> None:
-        self._counter.end(error)
-        super().on_fail(in_, error)
-
-    def on_stop(self) -> None:
-        self._counter.end(AbruptTermination("a PartitionHub was stopped before its stream ended"))
-
-    def snapshot_state(self) -> str:
-        return f"{self._counter.consumers} consumers"
 
 
 class PartitionHubConsumer(GraphStage):
@@ -316,18 +255,16 @@ class PartitionHubConsumer(GraphStage):
 
     shape = SOURCE
     name = "partition_hub_source"
-    endless = True
+    traits = StageTraits(endless=True)
 
     def __init__(self, counter: Counter) -> None:
-        self.counter = counter
+        self.hub = counter
 
 
 @logic_of(PartitionHubConsumer)
 class _ConsumerLogic(HubConsumerLogic[Counter]):
-    id = -1
-
     def __init__(self, stage: PartitionHubConsumer) -> None:
-        super().__init__(stage, stage.counter, waits=True)
+        super().__init__(stage, waits=True)
 
     def on_pull(self, out: Connection) -> None:
         counter = self.hub

@@ -10,11 +10,14 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, FanInMarks, Mark
 from streamactors.engine.stage import Element, Junction, fan_in
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.stages.checks import positive
 
 
 class FanInLogic(Logic):
     """Base of junctions with several inlets and the outlet `self.out`: marks by minimum, live inlets, eager completion."""
+
+    only_waits = True
 
     def bind(self) -> None:
         """Called when the connections are known."""
@@ -56,7 +59,7 @@ class Merge(Junction[Element, Element]):
         self.inputs = positive("Merge", "inputs", inputs)
         self.shape = fan_in(inputs)
         self.eager_complete = eager_complete
-        self.ends_with_inputs = not eager_complete
+        self.traits = StageTraits(ends_with_inputs=not eager_complete)
         if inputs == 1:
             self.handling = EXACT
 
@@ -112,7 +115,7 @@ class MergePreferred(Junction[Element, Element]):
     def __init__(self, secondary: int, eager_complete: bool = False) -> None:
         self.shape = fan_in(positive("MergePreferred", "secondary", secondary) + 1)
         self.eager_complete = eager_complete
-        self.ends_with_inputs = not eager_complete
+        self.traits = StageTraits(ends_with_inputs=not eager_complete)
 
 
 @logic_of(MergePreferred)
@@ -183,7 +186,7 @@ class Concat(Junction[Element, Element]):
 
     def __init__(self, inputs: int = 2, detached: bool = True) -> None:
         self.shape = fan_in(positive("Concat", "inputs", inputs))
-        self.ends_with_inputs = True
+        self.traits = StageTraits(ends_with_inputs=True)
         self.detached = detached
 
 
@@ -282,7 +285,7 @@ class Interleave(Junction[Element, Element]):
         self.shape = fan_in(positive("Interleave", "inputs", inputs))
         self.segment = positive("Interleave", "segment", segment)
         self.eager_complete = eager_close
-        self.ends_with_inputs = not eager_close
+        self.traits = StageTraits(ends_with_inputs=not eager_close)
 
 
 @logic_of(Interleave)

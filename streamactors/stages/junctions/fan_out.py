@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from streamactors.engine.island.connection import Connection
@@ -10,6 +11,7 @@ from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, Mark
 from streamactors.engine.stage import Element, Junction, fan_out
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import Directive
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError
@@ -70,7 +72,7 @@ class Broadcast(Junction[Element, Element]):
         self.outputs = positive("Broadcast", "outputs", outputs)
         self.shape = fan_out(outputs)
         self.eager_cancel = eager_cancel
-        self.ends_with_inputs = not eager_cancel
+        self.traits = replace(self.traits, ends_with_inputs=not eager_cancel)
 
 
 @logic_of(Broadcast)
@@ -132,7 +134,7 @@ class Balance(Junction[Element, Element]):
         self.shape = fan_out(outputs)
         self.wait = wait_for_all_downstreams
         self.eager_cancel = eager_cancel
-        self.ends_with_inputs = not eager_cancel
+        self.traits = replace(self.traits, ends_with_inputs=not eager_cancel)
 
 
 @logic_of(Balance)
@@ -246,7 +248,7 @@ class Partition(Junction[Element, Element]):
         self.shape = fan_out(outputs)
         self.fn = plain_function("Partition", partitioner)
         self.eager_cancel = eager_cancel
-        self.ends_with_inputs = not eager_cancel
+        self.traits = replace(self.traits, ends_with_inputs=not eager_cancel)
 
 
 @logic_of(Partition)
@@ -291,6 +293,7 @@ class _PartitionLogic(FanOutLogic):
                 if decider is None or decider(raised) is Directive.STOP:
                     error = blame(raised, self.name, element, self.stage.fn)
                     break
+                self.failures += 1
                 continue
             out = self.outlets[index]
             if out.cause is not None:
@@ -326,9 +329,7 @@ class WireTap(Junction[Element, Element]):
 
     shape = fan_out(2)
     handling = EXACT
-
-    def marks_reach(self, inlet: int, outlet: int) -> bool:
-        return outlet == 0
+    traits = StageTraits(mark_ways=frozenset({(0, 0)}))
 
 
 @logic_of(WireTap)

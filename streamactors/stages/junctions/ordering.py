@@ -15,6 +15,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS
 from streamactors.engine.stage import Element, Junction, fan_in
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError, StreamError
 from streamactors.stages.checks import at_least, plain_function
@@ -61,7 +62,7 @@ class MergePrioritized(Junction[Element, Element]):
             raise BuildError("MergePrioritized needs at least one priority")
         self.shape = fan_in(len(self.priorities))
         self.eager_complete = eager_complete
-        self.ends_with_inputs = not eager_complete
+        self.traits = StageTraits(ends_with_inputs=not eager_complete)
 
 
 class ZipAll(Junction[Any, tuple[Any, Any]]):
@@ -116,9 +117,7 @@ class _ChoosingLogic(FanInLogic):
             room = out.asked
             columns = [inlet.grab(room) for inlet in ready]
             masked = [inlet for inlet, column in zip(ready, columns, strict=True) if not column]
-            for (
-                inlet
-            ) in masked:  # a mark stands in front of its elements; it is shown first, and then they are shown again
+            for inlet in masked:  # a mark precedes its elements; it is shown first, and then they are shown again
                 inlet.want(max(1, room, inlet.due))
             if masked and (self.needs_all or len(masked) == len(ready)):
                 for inlet, column in zip(ready, columns, strict=True):
@@ -147,11 +146,11 @@ class _ChoosingLogic(FanInLogic):
             if inlet.ready and inlet not in masked:
                 inlet.ask(max(wanted, inlet.due))  # its elements wait for the other inputs, or for demand
             else:
-                inlet.want(max(wanted, inlet.due))  # behind a mark, elements are shown once the mark was
+                inlet.want(max(wanted, inlet.due))  # after a mark, elements are shown once the mark was
 
 
 class _Failed(Exception):
-    """`choose` met a failure behind some results, which go out first."""
+    """`choose` met a failure after some results, which go out first."""
 
     def __init__(self, error: BaseException, results: list[Any], used: list[int]) -> None:
         super().__init__(str(error))
@@ -223,8 +222,8 @@ class _MergeSequenceLogic(_ChoosingLogic):
             raise _Failed(error, results, used) from None
         if not results and len(lowest) == self._live:
             gap = StreamError(
-                f"{self.name} misses element {self._next}: the open inputs continue with {sorted(lowest)}; "
-                "every number must come once"
+                f"{self.name}: element {self._next} is missing, the open inputs continue with {sorted(lowest)}; "
+                "every number must occur once"
             )
             raise _Failed(gap, results, used)
         return results, used

@@ -15,7 +15,7 @@ LONGEST_PATH: Final = 32
 
 
 class SidePath:
-    """The connections from a side outlet on, up to the first stage that is no flow."""
+    """The connections from a side outlet on, up to the first stage that is not a flow."""
 
     def __init__(self, outlet: Connection) -> None:
         self.connections = path = [outlet]

@@ -20,6 +20,7 @@ from streamactors.engine.island.connection import COMPLETED, Completed, Connecti
 from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.marks.marks import Mark
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import failure_of
 from streamactors.stages.bases.marked_queue import MarkedQueue
 from streamactors.stages.checks import plain_function
@@ -39,7 +40,7 @@ NOTHING: Final[list[Any]] = []
 class AlsoTo(Broadcast):
     """A broadcast to the stream (output 0) and to side sinks."""
 
-    has_sides = True
+    traits = StageTraits(has_sides=True)
 
     def __init__(self, sides: int) -> None:
         super().__init__(1 + sides, eager_cancel=True)
@@ -48,7 +49,7 @@ class AlsoTo(Broadcast):
 class DivertTo(Partition):
     """A partition into the stream (output 0) and a side sink, which gets the elements for which `when` is true."""
 
-    has_sides = True
+    traits = StageTraits(has_sides=True)
 
     def __init__(self, when: Callable[[Any], Any]) -> None:
         plain_function("divert_to", when)
@@ -223,7 +224,7 @@ class SidesFirstLogic(FanOutLogic):
         else:
             self.fail_stage(self._end)  # type: ignore[arg-type]  # not completed, so an error
 
-    def follow_sides(self, sinks: list[Logic]) -> None:
+    def wait_for_side_sinks(self, sinks: list[Logic]) -> None:
         self._sides_left = len(sinks)
         ended = self.async_callback(self._side_ended).invoke
         for sink in sinks:

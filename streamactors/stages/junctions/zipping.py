@@ -129,6 +129,7 @@ class _ZipLogic(FanInLogic):
                     if decider is None or decider(error) is Directive.STOP:
                         blame(error, self.name, row, fn)
                         raise
+                    self.failures += 1
         finally:
             if results:
                 self.out.push(results)

@@ -27,7 +27,7 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection so that the peer hears of a failure, and does not take what it has got for the whole."""
+    """End a connection so that the peer sees a failure, and does not take what it has received for the whole."""
     connection = writer.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
@@ -41,7 +41,7 @@ class DuplexLogic(FlowLogic):
 
     keep_going = True
     half_close = True
-    """True: when upstream has ended, reading goes on until the peer has ended. False: the stage ends with upstream."""
+    """True: when upstream has ended, reading continues until the peer has ended. False: the stage ends with upstream."""
     one_end = False
     """True: when the peer has ended or downstream has cancelled, upstream is cancelled. False: what upstream still has is written."""
 

@@ -11,9 +11,9 @@ from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError, ConnectionFailed
 from streamactors.log_limit import log_limited
 from streamactors.stages.checks import plain_function, positive
-from streamactors.stages.control.restart_settings import RestartSettings
 from streamactors.stages.defaults import LONGEST_EVENT, RECONNECT
 from streamactors.stages.framing.server_sent_events import EventParser, ServerSentEvent
+from streamactors.stages.restart_settings import RestartSettings
 from streamactors.stages.sources.async_iterable import FromAsyncIterable
 
 _log = logging.getLogger("streamactors.stages")

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.logic import logic_of
+from streamactors.engine.marks.marks import OPAQUE
 from streamactors.engine.stage import Stage
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError, ProcessFailed
@@ -21,6 +22,8 @@ _KEPT_OF_STDERR: Final = 2_000
 class ThroughProcess(Stage[bytes, bytes]):
     """The stage of `Source.through_process`."""
 
+    handling = OPAQUE  # a mark has no place in the output of a process, which joins and splits its input as it likes
+
     def __init__(
         self,
         *command: str | os.PathLike[str],
@@ -31,7 +34,7 @@ class ThroughProcess(Stage[bytes, bytes]):
     ) -> None:
         if not command or not all(isinstance(word, str | os.PathLike) for word in command):
             raise BuildError(
-                f'through_process expects a program and its arguments as texts, such as "sort", "-n"; got {shortened(command, 60)}'
+                f'through_process expects a program and its arguments as strings, such as "sort", "-n"; got {shortened(command, 60)}'
             )
         self.command = [os.fspath(word) for word in command]
         self.cwd = cwd
@@ -91,9 +94,9 @@ class _ProcessLogic(DuplexLogic):
         await self._listening
         if code not in self.stage.accept:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            told = self._stderr.decode(errors="replace").strip()
+            written = self._stderr.decode(errors="replace").strip()
             raise ProcessFailed(
-                f"process {' '.join(self.stage.command)!r} {how}{f'; it wrote: {told}' if told else ''}", code
+                f"process {' '.join(self.stage.command)!r} {how}{f'; it wrote: {written}' if written else ''}", code
             )
 
     async def abandon(self) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 
 from streamactors.accepting import OUT_OF_FILES, is_of_one_connection, pause_after
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.awaiting import when_done
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.awaiting import when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.coroutines import run_coroutine
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import AbruptTermination, ConnectionFailed
 from streamactors.stages.checks import positive
 from streamactors.stages.network.tcp import AcceptedTcp, Address, address_of, checked_port, checked_tls, place
@@ -32,10 +33,10 @@ class ServerBinding:
         """(host, port) of the listening socket."""
         self._unbind = unbind
         self.when_unbound = unbound
-        """A future that ends when the server does not listen any more."""
+        """A future that ends when the server no longer listens."""
 
     def unbind(self) -> StreamFuture[None]:
-        """Stop listening and complete the source of connections; those that were accepted go on. Return `when_unbound`."""
+        """Stop listening and complete the source of connections; those that were accepted continue. Return `when_unbound`."""
         self._unbind()
         return self.when_unbound
 
@@ -53,7 +54,7 @@ class TcpServer(GraphStage):
     """
 
     shape = SOURCE
-    endless = True
+    traits = StageTraits(endless=True)
     name = "tcp_server"
 
     def __init__(self, host: str, port: int, backlog: int, tls: ssl.SSLContext | None, half_close: bool) -> None:

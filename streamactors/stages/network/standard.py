@@ -7,10 +7,11 @@ import os
 import sys
 from typing import Any
 
-from streamactors.engine.island.awaiting import when_done
+from streamactors.engine.awaiting import when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.stages.bases.cutting import named
 from streamactors.stages.files.writing import FileObjectLogic, ToFileObject
 from streamactors.stages.network.duplex import BLOCK_BYTES
@@ -20,7 +21,7 @@ class FromStdin(GraphStage):
     """The stage of `Source.from_stdin`."""
 
     shape = SOURCE
-    endless = True
+    traits = StageTraits(endless=True)
 
 
 @logic_of(FromStdin)

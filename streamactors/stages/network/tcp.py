@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.durations import Duration
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
 from streamactors.engine.stage import Stage
 from streamactors.engine.user_code import shortened
@@ -66,7 +66,7 @@ class OutgoingTcp(Stage[bytes, bytes]):
     """Send bytes over a TCP connection and emit those that come back. Each run makes a connection of its own.
 
     Emits when: bytes have come; where elements end means nothing.   Backpressures when: the peer does not read.
-    Completes when: the peer has ended. Upstream's end tells the peer that nothing more comes (TLS cannot), and reading goes on; with
+    Completes when: the peer has ended. Upstream's end tells the peer that nothing more comes (TLS cannot), and reading continues; with
     `half_close=False` upstream's end closes the connection.
     Cancels when: downstream cancels, the peer has ended, or the connection fails.
     Fails when: there is no connection within `connect_timeout`, it breaks, or upstream fails, which resets it (ConnectionFailed).
@@ -157,7 +157,7 @@ class AcceptedTcp(Stage[bytes, bytes]):
     name = "tcp"
 
     def __init__(self, accepted: socket.socket, peer: Any, tls: ssl.SSLContext | None, half_close: bool) -> None:
-        """`peer` is what `accept` returned: a client that has reset the connection since then has no address any more."""
+        """`peer` is what `accept` returned: a client that has reset the connection since then no longer has an address."""
         self.socket: socket.socket | None = accepted
         self.local = address_of(accepted.getsockname())
         self.remote = address_of(peer)

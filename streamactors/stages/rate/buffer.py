@@ -1,6 +1,6 @@
 """Operators that decouple the speeds of upstream and downstream by a queue: buffer, detach.
 
-Marks stand in the queue between the elements. When elements are dropped the marks stay, because an element dropped on purpose is done.
+Marks are in the queue between the elements. When elements are dropped the marks stay, because an element dropped on purpose is done.
 
 A buffer that drops passes elements on while downstream asks, and keeps others as long as it has room. When it is full it asks for one more
 element only when its island has nothing else to do: so a consumer in the same island that is as fast as upstream loses no element."""
@@ -13,6 +13,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY, Handling, Mark
 from streamactors.engine.stage import In, Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BufferOverflow
 from streamactors.gauges import Gauge
 from streamactors.stages.bases.marked_queue import MarkedQueue
@@ -24,7 +25,7 @@ from streamactors.stages.rate.strategies import checked_strategy
 class Buffer(Stage[In, In]):
     """The stage of `Source.buffer`."""
 
-    ends_with_inputs = True
+    traits = StageTraits(ends_with_inputs=True)
     handling: Handling = EXACT
 
     def __init__(self, n: int, strategy: str = BACKPRESSURE, *, named: str = "n") -> None:
@@ -44,6 +45,8 @@ class Detach(Buffer[In]):
 @logic_of(Buffer)
 class BufferLogic(FlowLogic):
     """Keeps elements in `queue`. Subclasses override `room`, `accept` and `hand_out`."""
+
+    only_waits = True
 
     stage: Buffer[Any]
 

@@ -1,4 +1,4 @@
-"""The named choices of operators: enumerations whose members equal the texts that operators take."""
+"""The named choices of operators: enumerations whose members equal the strings that operators take."""
 
 from __future__ import annotations
 

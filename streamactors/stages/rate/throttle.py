@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT
 from streamactors.engine.stage import In, Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError, RateExceeded
 from streamactors.stages.bases.elementwise import ElementwiseLogic
 from streamactors.stages.checks import at_least, plain_function, positive, span_ms
@@ -24,7 +25,7 @@ AUTOMATIC_BURST_MS = 100.0
 class Throttle(Stage[In, In]):
     """The stage of `Source.throttle`."""
 
-    ends_with_inputs = True
+    traits = StageTraits(ends_with_inputs=True)
     handling = EXACT
 
     def __init__(
@@ -51,6 +52,7 @@ class Throttle(Stage[In, In]):
 @logic_of(Throttle)
 class _ThrottleLogic(ElementwiseLogic):
     stage: Throttle[Any]
+    only_waits = True
     _paid = False  # the next element has waited for its tokens
 
     def on_start(self) -> None:
@@ -105,6 +107,9 @@ class _ThrottleLogic(ElementwiseLogic):
         self._paid = True
         if self.out.asked:
             self.ask(self.out.asked)
+
+    def told_limit(self) -> str:
+        return f"lets {1000 / self.stage.interval_ms:,.6g} {'elements' if self.fn is None else 'units of cost'} a second pass"
 
     def snapshot_state(self) -> str:
         return "waits for tokens" if self.is_timer_active("tokens") else ""

@@ -1,6 +1,6 @@
-"""Gates: what an RxPY operator holds, counted from outside, so that a mark passes when everything before it has left the operator.
+"""Gates: what an RxPY operator holds, counted around it, so that a mark passes when everything before it has left the operator.
 
-A gate stands around one operator: it hears of each element that goes in and each result that comes out. Marks go through the gates of a
+A gate surrounds one operator: it counts each element that goes in and each result that comes out. Marks go through the gates of a
 pipeline in order. RxPY may call on any thread, so all gates of a pipeline share a lock; the stage takes it too."""
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Gate:
         """An element is about to go in."""
 
     def left(self) -> None:
-        """A result has come out, and has gone through everything behind."""
+        """A result has come out, and has gone through everything downstream."""
 
     def on_mark(self, mark: Mark) -> None:
-        """A mark has arrived behind every element that went in."""
+        """A mark has arrived after every element that went in."""
         raise NotImplementedError  # pragma: no cover
 
     def release(self) -> None:
@@ -160,7 +160,7 @@ class InnerGate(Gate):
 
 
 def _heard(source: Any, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None) -> Any:
-    """Return `source` with a call before or after each of its elements goes on."""
+    """Return `source` with a call before or after each of its elements is passed on."""
 
     def subscribe(observer: abc.ObserverBase[Any], scheduler: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         on_next = observer.on_next

@@ -23,7 +23,7 @@ class Held:
     gate: type[Gate]
     handling: Handling
     operator: Operator
-    """The operator that runs: the user's, or the same in parts between which the gate can stand."""
+    """The operator that runs: the user's, or the same in parts between which the gate can be put."""
     before: Operator | None = None
     """Runs before the gate."""
 
@@ -103,7 +103,7 @@ def _refused(why: str) -> Callable[..., Found]:
 
 
 _WINDOWS = "it emits observables, and nothing tells when an element inside them is done"
-_GROUP_BY = "use source.group_by(key, max_substreams) and .merge_substreams() behind it"
+_GROUP_BY = "use source.group_by(key, max_substreams) and .merge_substreams() after it"
 _KNOWN: Final[dict[str, Callable[..., Found]]] = {
     "debounce": _latest,
     "throttle_with_timeout": _latest,

@@ -12,7 +12,7 @@ MAX_BUFFER: Final = 100_000
 class Flooded(BaseException):
     """Raised into an observable that emits beyond the bound without returning: only an error ends its loop.
 
-    It is no Exception; otherwise operators such as retry would handle it as an error of the source."""
+    It is not an Exception; otherwise operators such as retry would handle it as an error of the source."""
 
 
 def checked_overflow(operator: str, overflow: str) -> str:

@@ -21,6 +21,7 @@ from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import Mark
 from streamactors.engine.stage import Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import blame
 from streamactors.errors import BufferOverflow, BuildError
 from streamactors.gauges import Gauge
@@ -51,7 +52,8 @@ class Rx(Stage[Any, Any]):
         self.operators = operators
         self.max_buffer = positive("rx", "max_buffer", max_buffer)
         self.overflow = checked_overflow("rx", overflow)
-        self.handling, self.opaque_because, self.followed = handling_of(operators, holds)
+        self.handling, opaque_because, self.followed = handling_of(operators, holds)
+        self.traits = StageTraits(opaque_because=opaque_because)
 
 
 @logic_of(Rx)
@@ -238,7 +240,7 @@ class _RxLogic(FlowLogic):
         with self._lock:
             if self._over and self._upstream_done and self._error is None:
                 for gate in self._gates:
-                    gate.release()  # the operators have completed behind the end of the stream: they hold nothing
+                    gate.release()  # the operators have completed after the end of the stream: they hold nothing
             ripe, self._ripe = self._ripe, []
             results = self._results[:]
             del self._results[: len(results)]

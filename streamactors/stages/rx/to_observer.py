@@ -9,12 +9,12 @@ import reactivex
 from reactivex import abc
 from reactivex.disposable import Disposable
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.engine.user_code import blame
 

@@ -8,9 +8,9 @@ from typing import Any
 from streamactors.actors.address import ActorRef
 from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.island.stage_actor import StageActor
 from streamactors.engine.logic import logic_of
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.user_code import shortened
 from streamactors.errors import ActorError, BuildError
 from streamactors.stages.checks import plain_function

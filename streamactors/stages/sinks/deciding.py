@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
+from streamactors.engine.sink import SinkLogic
 from streamactors.stages.checks import at_least, plain_function
 from streamactors.stages.sinks.foreach import ElementwiseSinkLogic
 from streamactors.stages.sinks.values import SinkStage

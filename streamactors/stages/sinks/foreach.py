@@ -11,8 +11,8 @@ from typing import Any
 from streamactors.engine.coroutine_results import RefusingCoroutines
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.pace import Pace
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.supervision import failure_of
 from streamactors.engine.zero import fresh
 from streamactors.errors import NoSuchElement

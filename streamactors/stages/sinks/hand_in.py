@@ -7,12 +7,13 @@ from concurrent.futures import Future
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import Module, StageModule
 from streamactors.engine.logic import Logic
 from streamactors.engine.stage import NOT_USED, SINK, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
-from streamactors.stages.sinks.pull import ChunkReader, PullLogic
+from streamactors.stages.bases.pull import ChunkReader, PullLogic
 from streamactors.stages.sources.deferred import FutureSource
 from streamactors.stages.sources.hand_over import HandOver
 
@@ -26,7 +27,7 @@ class HandIn(GraphStage):
 
     shape = SINK
     name = "pre_materialized_sink"
-    no_marks = "hands its elements to another run"
+    traits = StageTraits(no_marks="hands its elements to another run")
 
     def __init__(self) -> None:
         self._source: StreamFuture[Module] = StreamFuture("the stream into a pre-materialized part")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import logic_of
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.user_code import blame
 from streamactors.errors import AbruptTermination
 from streamactors.stages.checks import plain_function

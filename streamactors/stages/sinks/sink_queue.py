@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
 from streamactors.errors import NoSuchElement
-from streamactors.stages.sinks.pull import END, ChunkReader, PullSink
+from streamactors.stages.bases.pull import END, ChunkReader
+from streamactors.stages.sinks.pull import PullSink
 
 T = TypeVar("T")
 _RAISE: Final[Any] = object()

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.marks.marks import EXACT
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.errors import NoSuchElement
 

@@ -14,11 +14,12 @@ from streamactors.actors.address import ActorRef
 from streamactors.actors.messages import ActorExitRequest
 from streamactors.actors.running.supervision import ActorTerminated
 from streamactors.actors.topic import Subscribe, Unsubscribe
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.stage_actor import StageActor
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import shortened
 from streamactors.errors import ActorError, BufferOverflow, BuildError, StreamError
 from streamactors.gauges import Gauge
@@ -53,7 +54,7 @@ def _failed(message: Any) -> BaseException | None:
 class _ActorSource(GraphStage):
     """Base of the two: which messages end the stream."""
 
-    endless = True
+    traits = StageTraits(endless=True)
     shape = SOURCE
 
     def __init__(self, complete_when: Completes | None, fail_when: Fails | None) -> None:

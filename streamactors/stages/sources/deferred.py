@@ -6,28 +6,20 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.island.awaiting import can_be_awaited, when_done
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.awaiting import when_done
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import Logic, SourceLogic, logic_of
 from streamactors.engine.marks.marks import Mark
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import SOURCE, GraphStage
-from streamactors.engine.user_code import blame, shortened
-from streamactors.errors import AbruptTermination, BuildError
+from streamactors.engine.stage_traits import StageTraits
+from streamactors.errors import AbruptTermination
+from streamactors.stages.bases.inner import source_module
+from streamactors.stages.bases.later import Made, awaitable
 from streamactors.stages.checks import plain_function
-from streamactors.stages.substreams.flat_map import source_module
 
 T = TypeVar("T")
-
-
-def _awaitable(operator: str, value: Any) -> Any:
-    if not can_be_awaited(value):
-        raise BuildError(
-            f"{operator} expects a future or another awaitable, got {type(value).__name__} {shortened(value, 60)}"
-        )
-    return value
 
 
 class FromFuture(GraphStage):
@@ -37,7 +29,7 @@ class FromFuture(GraphStage):
     name = "future"
 
     def __init__(self, future: Any) -> None:
-        self.future = _awaitable("future", future)
+        self.future = awaitable("future", future)
 
 
 @logic_of(FromFuture)
@@ -88,7 +80,7 @@ class MaybeHandle(Generic[T]):
 class Maybe(GraphStage):
     """The stage of `Source.maybe`."""
 
-    endless = True
+    traits = StageTraits(endless=True)
     shape = SOURCE
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
@@ -124,31 +116,31 @@ class _MaybeLogic(SourceLogic):
 
 
 class LaterSource(GraphStage):
-    """Base of future_source and lazy_source: the inner source is not known when the run begins."""
+    """Base of the sources whose inner source is not known when the run begins. Materializes a future of its materialized value."""
 
     shape = SOURCE
+
+    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
+        logic: Any = self.logic()
+        return logic, logic.materialized
 
 
 class FutureSource(LaterSource):
     """The stage of `Source.future_source`."""
 
-    def __init__(self, future: Any) -> None:
-        self.future = _awaitable("future_source", future)
+    name = "future_source"
 
-    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        logic = _FutureSourceLogic(self)
-        return logic, logic.materialized
+    def __init__(self, future: Any) -> None:
+        self.future = awaitable("future_source", future)
 
 
 class LazySource(LaterSource):
     """The stage of `Source.lazy_source`, `Source.lazy_single`, `Source.lazy_future` and `Source.lazy_future_source`."""
 
+    name = "lazy_source"
+
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = plain_function("lazy_source", make)
-
-    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        logic = _LazySourceLogic(self)
-        return logic, logic.materialized
 
 
 class FromMaterializerSource(LaterSource):
@@ -159,12 +151,8 @@ class FromMaterializerSource(LaterSource):
     def __init__(self, make: Callable[[Any, Attributes], Any]) -> None:
         self.make = plain_function("from_materializer", make)
 
-    def create(self, attributes: Attributes) -> tuple[Logic, Any]:
-        logic = _FromMaterializerLogic(self)
-        return logic, logic.materialized
 
-
-class _LaterLogic(SourceLogic):
+class _LaterLogic(Made, SourceLogic):
     """Passes on the elements of an inner source, once it is known."""
 
     _inner: Connection | None = None
@@ -173,9 +161,8 @@ class _LaterLogic(SourceLogic):
         super().__init__(stage)
         self.materialized: StreamFuture[Any] = StreamFuture("the materialized value of the inner source")
 
-    def begin(self, module: Module) -> None:
-        """Run the inner source."""
-        _, (inner,), value = attach(self, module)
+    def begin(self, part: Any) -> None:
+        _, (inner,), value = attach(self, source_module(self.name, part))
         self.inlets.append(inner)  # so that it is cancelled with the stage
         self._inner = inner
         self.materialized.try_complete(value)
@@ -202,38 +189,25 @@ class _LaterLogic(SourceLogic):
             self.materialized.try_fail(AbruptTermination(f"{self.name} ended before its inner source was known"))
 
 
+@logic_of(FutureSource)
 class _FutureSourceLogic(_LaterLogic):
     def on_start(self) -> None:
-        when_done(self, self.stage.future, self._came)
-
-    def _came(self, source: Any, error: BaseException | None) -> None:
-        if error is not None:
-            self.fail_stage(error)
-        else:
-            self.begin(source_module("future_source", source))
+        when_done(self, self.stage.future, self.came)
 
 
+@logic_of(LazySource)
 class _LazySourceLogic(_LaterLogic):
     _made = False
 
     def on_pull(self, out: Connection) -> None:
         if self._made:
             super().on_pull(out)
-            return
-        self._made = True
-        try:
-            source = self.stage.make()
-        except BaseException as error:
-            blame(error, self.name, function=self.stage.make)
-            raise
-        self.begin(source_module("lazy_source", source))
+        else:
+            self._made = True
+            self.begin_with(self.stage.make)
 
 
+@logic_of(FromMaterializerSource)
 class _FromMaterializerLogic(_LaterLogic):
     def on_start(self) -> None:
-        try:
-            source = self.stage.make(self.interpreter.island.run.system, self.attributes)
-        except BaseException as error:
-            blame(error, self.name, function=self.stage.make)
-            raise
-        self.begin(source_module("from_materializer", source))
+        self.begin_with(self.stage.make, self.interpreter.island.run.system, self.attributes)

@@ -10,7 +10,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.errors import BuildError
-from streamactors.stages.sinks.pull import END, ChunkReader
+from streamactors.stages.bases.pull import END, ChunkReader
 
 
 class HandOver(GraphStage):

@@ -1,4 +1,4 @@
-"""Sources over iterables: from_iterable, range. They are fused with the maps and filters behind them (engine/fusing)."""
+"""Sources over iterables: from_iterable, range. They are fused with the maps and filters after them (engine/fusing)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.source import FeedLogic
 from streamactors.engine.logic import Logic
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 
 _log = logging.getLogger("streamactors.stages")
@@ -113,6 +114,9 @@ class IteratorFeed(BackedFeed):
             close()
 
 
+_REPLAYABLE: Final = StageTraits(emits_marks=True)
+
+
 class FromIterable(GraphStage):
     """The stage of `Source.from_iterable`."""
 
@@ -140,10 +144,11 @@ class FromIterable(GraphStage):
             _log.warning("from_iterable: a %s is iterated: its elements are %s; %s", *_surprise(elements))
         self._elements = elements
         self._read = False  # an iterator has been given to a run
-        self.emits_marks = self.reads_marks_of(elements)
+        if self.can_be_read_again(elements):
+            self.traits = _REPLAYABLE
 
     @staticmethod
-    def reads_marks_of(elements: Iterable[Any]) -> bool:
+    def can_be_read_again(elements: Iterable[Any]) -> bool:
         """True when the iterable can be iterated again, so that a position has a meaning."""
         return iter(elements) is not elements if not isinstance(elements, Iterator) else False
 
@@ -156,7 +161,7 @@ class FromIterable(GraphStage):
         if isinstance(elements, Iterator):
             if self._read:
                 _log.warning(
-                    "%s: an earlier run has read this %s, so this run gets what is left of it, mostly nothing; give something that can be "
+                    "%s: an earlier run has read this %s, so this run gets what is left of it, usually nothing; give something that can be "
                     "iterated again, or Source.lazy_source(lambda: Source.from_iterable(make()))",
                     self.label,
                     type(elements).__name__,

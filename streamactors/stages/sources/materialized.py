@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage

@@ -10,10 +10,11 @@ from collections import deque
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BufferOverflow
 from streamactors.gauges import Gauge
 from streamactors.stages.checks import at_least, positive
@@ -67,7 +68,7 @@ class _Queue(Generic[T]):
 
     @property
     def is_completed(self) -> bool:
-        """True when no element can be offered any more."""
+        """True when no further element can be offered."""
         return self._state is not _State.OPEN
 
     def watch_completion(self) -> StreamFuture[None]:
@@ -225,7 +226,7 @@ class SourceQueueWithBackpressure(_Queue[T]):
 class BoundedQueue(GraphStage):
     """The stage of `Source.queue`."""
 
-    endless = True
+    traits = StageTraits(endless=True)
     shape = SOURCE
     name = "queue"
 
@@ -241,7 +242,7 @@ class BoundedQueue(GraphStage):
 class BackpressureQueue(GraphStage):
     """The stage of `Source.queue_with_backpressure` and `Source.from_writer`."""
 
-    endless = True
+    traits = StageTraits(endless=True)
     shape = SOURCE
     name = "queue_with_backpressure"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.island.awaiting import can_be_awaited, when_done
+from streamactors.engine.awaiting import can_be_awaited, when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage

@@ -1,21 +1,19 @@
-"""Simple sources: single, empty, repeat, cycle, the lines of a file, failed, never.
+"""Simple sources: single, empty, repeat, cycle, failed, never.
 
-All but the last two extend FromIterable, so they are fused with the operators behind them. All but repeat, cycle, failed and
+All but the last two extend FromIterable, so they are fused with the operators after them. All but repeat, cycle, failed and
 never can be replayed by element index."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic, SourceLogic, logic_of
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
-from streamactors.stages.files.io_result import checked_path
-from streamactors.stages.files.text_file import opened_text
 from streamactors.stages.sources.iterables import FromIterable
 
 
@@ -42,12 +40,12 @@ class Repeat(FromIterable):
 
     name = "repeat"
 
-    endless = True
+    traits = StageTraits(endless=True)
 
     def __init__(self, element: Any) -> None:
         super().__init__(())
         self._element = element
-        self.emits_marks = False
+        self.traits = type(self).traits
 
     def feed(self, attributes: Attributes) -> Any:
         """Return a fresh feed."""
@@ -74,7 +72,7 @@ class Cycle(FromIterable):
 
     name = "cycle"
 
-    endless = True
+    traits = StageTraits(endless=True)
 
     def __init__(self, elements: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         if isinstance(elements, Iterator):
@@ -85,7 +83,7 @@ class Cycle(FromIterable):
         if not callable(elements) and not hasattr(elements, "__iter__") and not hasattr(elements, "__getitem__"):
             raise BuildError(f"cycle expects an iterable, got {type(elements).__name__} {shortened(elements, 60)}")
         super().__init__(_Cycling(elements))
-        self.emits_marks = False
+        self.traits = type(self).traits
 
 
 class _Cycling:
@@ -101,32 +99,6 @@ class _Cycling:
                 yield element
             if not got_any:
                 raise ValueError("cycle: the iterable is empty, so there is no element to emit")
-
-
-class Lines(FromIterable):
-    """The stage of `Source.from_lines`."""
-
-    name = "from_lines"
-
-    def __init__(self, path: str | os.PathLike[str], encoding: str = "utf-8") -> None:
-        checked_path("from_lines", path)
-        try:
-            "".encode(encoding)
-        except (LookupError, TypeError) as error:
-            raise BuildError(f"from_lines: {error}") from None
-        super().__init__(_FileLines(path, encoding))
-        self.identity = {"file": os.path.abspath(path)}
-
-
-class _FileLines:
-    def __init__(self, path: str | os.PathLike[str], encoding: str) -> None:
-        self._path = path
-        self._encoding = encoding
-
-    def __iter__(self) -> Iterator[str]:
-        with opened_text("from_lines", self._path, self._encoding, newline=None) as lines:
-            for line in lines:
-                yield line.removesuffix("\n")
 
 
 class Failed(GraphStage):
@@ -151,7 +123,7 @@ class _FailedLogic(SourceLogic):
 class Never(GraphStage):
     """The stage of `Source.never`."""
 
-    endless = True
+    traits = StageTraits(endless=True)
     shape = SOURCE
 
     def logic(self) -> Logic:

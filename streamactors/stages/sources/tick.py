@@ -1,14 +1,15 @@
-"""tick: an element at a fixed rate. Cancellable: the handle by which a source is completed from outside."""
+"""tick: an element at a fixed rate. Cancellable: the handle by which other code completes the source."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamactors.clock import Duration
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.durations import Duration
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import AsyncCallback, Logic, SourceLogic
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.stages.checks import span_ms
 
 
@@ -36,7 +37,7 @@ class Cancellable:
 class Tick(GraphStage):
     """The stage of `Source.tick`."""
 
-    endless = True
+    traits = StageTraits(endless=True)
     shape = SOURCE
 
     def __init__(self, initial_delay: Duration, interval: Duration, element: Any) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.awaiting import can_be_awaited, when_done
 from streamactors.engine.fusing.source import FeedLogic
-from streamactors.engine.island.awaiting import can_be_awaited, when_done
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic, logic_of
 from streamactors.engine.stage import NOT_USED, SOURCE, GraphStage

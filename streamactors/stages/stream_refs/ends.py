@@ -6,17 +6,18 @@ import secrets
 import socket
 import ssl
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Duration
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.durations import Duration
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import MAX_ASKED, Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks.marks import EXACT
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import NOT_USED, SINK, SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import blame
 from streamactors.errors import AbruptTermination, ConnectionFailed, StreamRefError
 from streamactors.gauges import Gauge
@@ -30,11 +31,16 @@ from streamactors.stages.stream_refs.wire import (
     DEMAND,
     ELEMENTS,
     FAIL,
+    TRACE,
     elements_of,
     frame,
     frames_of,
     why,
 )
+from streamactors.tracing import switch
+
+if TYPE_CHECKING:
+    from streamactors.stages.stream_refs.traced import ReceivedContexts
 
 WINDOW: Final = 1_024
 
@@ -153,6 +159,9 @@ class _SendingLogic(SinkLogic):
             return
         try:
             data = b"".join(frames_of(chunk))
+            context = None if switch.installed is None else switch.installed.told_current()
+            if context is not None:
+                data = frame(TRACE, *context) + data
         except Exception as error:  # noqa: BLE001  # an element that the codec refuses, or that is too long
             self.fail_stage(blame(error, self.name))
             return
@@ -215,10 +224,11 @@ class Receiving(GraphStage):
 
     Emits when: there is demand and elements have come.   Completes when: the other end does, and its elements have been emitted.
     Fails when: the other end fails, dies, or does not connect in time (StreamRefError, StreamTimeout, ConnectionFailed).
-    Cancels when: downstream does; the other end hears it.
+    Cancels when: downstream does; the other end is cancelled.
     """
 
     shape = SOURCE
+    traits = StageTraits(sampled=True)
 
     def __init__(self, how: RefListener | Connector, window: int = WINDOW) -> None:
         self.how = how
@@ -245,8 +255,15 @@ class _ReceivingLogic(SourceLogic):
         self._pushed = 0
         self._completing = False
         self._farewell = frame(CANCEL, None)
+        self._contexts: ReceivedContexts | None = None  # in a traced run
 
     def on_start(self) -> None:
+        run = self.interpreter.island.run
+        source = run.source_id(self)
+        if run.trace is not None and source is not None:
+            from streamactors.stages.stream_refs.traced import ReceivedContexts
+
+            self._contexts = ReceivedContexts(run.trace, source, self.name)
         self._link = Link(self, _opener(self.stage.how, self.place), self._opened, self._frame, self._lost)
         self._link.start()
 
@@ -262,8 +279,11 @@ class _ReceivingLogic(SourceLogic):
             self._link.send(frame(DEMAND, target))  # type: ignore[union-attr]
 
     def on_pull(self, out: Connection) -> None:
+        contexts = self._contexts
         while self._chunks and out.asked:
             chunk = self._chunks.popleft()
+            if contexts is not None:
+                contexts.before(self._pushed, out)
             if len(chunk) > out.asked:
                 self._chunks.appendleft(chunk[out.asked :])
                 chunk = chunk[: out.asked]
@@ -271,6 +291,8 @@ class _ReceivingLogic(SourceLogic):
                 self._link.taken()  # type: ignore[union-attr]
             self._pushed += len(chunk)
             out.push(chunk)
+            if contexts is not None:
+                contexts.after(self._pushed, out)
         if self._completing:
             if not self._chunks:
                 self._farewell = frame(BYE)
@@ -282,12 +304,17 @@ class _ReceivingLogic(SourceLogic):
         kind = found[0]
         if kind == ELEMENTS:
             elements = elements_of(found[1])
+            if self._contexts is not None:
+                self._contexts.received(self._came, self._came + len(elements))
             self._came += len(elements)
             if self._came > self._asked:
                 raise StreamRefError(f"stream ref {self._where}: the other end sent more elements than were asked for")
             self._chunks.append(elements)
             self._gauge.reached(self._came - self._pushed)
             self.on_pull(self.out)
+        elif kind == TRACE:
+            if self._contexts is not None:
+                self._contexts.told(found[1], found[2])
         elif kind == COMPLETE:
             self._completing = True
             self.on_pull(self.out)

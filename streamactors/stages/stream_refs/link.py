@@ -1,6 +1,6 @@
 """Link: the connection of a stream ref, on the asyncio loop. It listens for one other end, or connects to it, and tells the stage what comes.
 
-Who may connect: whoever shows the token. A connection without it is refused, and waiting goes on until the subscription timeout."""
+Who may connect: whoever shows the token. A connection without it is refused, and waiting continues until the subscription timeout."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class Link:
     async def _close(self, farewell: bytes) -> None:
         self._closed = True
         if self._task is not None:
-            self._task.cancel()  # a socket that it listens on is closed behind the end of its accept
+            self._task.cancel()  # a socket that it listens on is closed after the end of its accept
         else:
             self._opener.close()
         writer = self._writer
@@ -319,6 +319,6 @@ class Link:
                 async with asyncio.timeout(HANDSHAKE_S):
                     await writer.drain()
             except (OSError, TimeoutError):
-                pass  # the other end is gone; it hears nothing any more
+                pass  # the other end is gone; nothing reaches it any more
             finally:
                 writer.close()

@@ -1,7 +1,8 @@
 """The frames of a stream ref: a length of 4 bytes (big-endian) and a msgpack array that begins with its kind. Nothing is ever unpickled.
 
 HELLO version, role, token → WELCOME or REFUSED why. Receiver: DEMAND elements asked for since the start, CANCEL why (None: wants no more), BYE.
-Sender: ELEMENTS bytes of the codec, COMPLETE, FAIL why. Both: ALIVE. BYE answers COMPLETE when everything has been taken."""
+Sender: ELEMENTS bytes of the codec, COMPLETE, FAIL why; where traces are installed also TRACE context state: the next elements stem from a
+sampled record with this trace context. Both: ALIVE. BYE answers COMPLETE when everything has been taken."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from streamactors import codec
 from streamactors.errors import StreamRefError
 
 VERSION: Final = 1
-HELLO, WELCOME, REFUSED, DEMAND, ELEMENTS, COMPLETE, FAIL, CANCEL, BYE, ALIVE = range(10)
+HELLO, WELCOME, REFUSED, DEMAND, ELEMENTS, COMPLETE, FAIL, CANCEL, BYE, ALIVE, TRACE = range(11)
 FRAME_BYTES: Final = 4 << 20
 """The longest frame. A longer length is refused before anything is read."""
 
@@ -32,6 +33,7 @@ _FIELDS: Final[dict[int, tuple[type, ...]]] = {
     FAIL: (str,),
     BYE: (),
     ALIVE: (),
+    TRACE: (bytes, str),
 }
 
 
@@ -47,7 +49,7 @@ def why(error: BaseException) -> str:
 
 
 async def read_frame(reader: asyncio.StreamReader, most: int = FRAME_BYTES) -> list[Any]:
-    """Return the next frame. Raises StreamRefError for what is none, IncompleteReadError at the end of the connection."""
+    """Return the next frame. Raises StreamRefError for bytes that are not a frame, IncompleteReadError at the end of the connection."""
     (size,) = _LENGTH.unpack(await reader.readexactly(4))
     if size > most:
         raise StreamRefError(f"a frame of {size} bytes came, {most} are allowed; is the other end a stream ref?")
@@ -59,9 +61,9 @@ def checked(body: bytes) -> list[Any]:
     try:
         fields = msgpack.unpackb(body)
     except Exception as error:
-        raise StreamRefError(f"the other end sent bytes that are no frame: {body[:20]!r}") from error
+        raise StreamRefError(f"the other end sent bytes that are not a frame: {body[:20]!r}") from error
     if not isinstance(fields, list) or not fields or type(fields[0]) is not int:
-        raise StreamRefError(f"the other end sent bytes that are no frame: {body[:20]!r}")
+        raise StreamRefError(f"the other end sent bytes that are not a frame: {body[:20]!r}")
     kind, *rest = fields
     if kind == CANCEL:
         known = len(rest) == 1 and (rest[0] is None or isinstance(rest[0], str))

@@ -5,34 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import failure_of
-from streamactors.engine.user_code import shortened
-from streamactors.errors import BuildError
 from streamactors.stages.bases.failing_later import FailsLater
+from streamactors.stages.bases.inner import source_module
 from streamactors.stages.checks import plain_function, positive
 from streamactors.stages.substreams.reading import Reading
-
-
-def source_module(operator: str, value: Any) -> Module:
-    """Return the blueprint of a source that user code returned. Raises BuildError when the value is no source."""
-    module = getattr(value, "module", value)
-    if isinstance(module, Module) and not module.shape.inlets and len(module.shape.outlets) == 1:
-        return module
-    raise BuildError(
-        f"{operator} expects its function to return a Source, got {type(value).__name__} {shortened(value, 60)}"
-    )
 
 
 class FlatMap(GraphStage):
     """Base of the two flat maps: at most `breadth` inner sources run at a time."""
 
-    opens_sources = True
+    traits = StageTraits(inner_sources="runs")
 
     def __init__(self, fn: Callable[[Any], Any], breadth: int) -> None:
         self.fn = plain_function(self.label, fn)

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
+from streamactors.engine.marks.marks import OPAQUE
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.stages.bases.later import MadeLogic
 from streamactors.stages.checks import at_least, plain_function
@@ -14,6 +15,8 @@ from streamactors.stages.checks import at_least, plain_function
 
 class FlatMapPrefix(Stage[In, Out]):
     """The stage of `Source.flat_map_prefix`."""
+
+    handling = OPAQUE  # the flow for the rest is made while the stream runs, after the marks were planned
 
     def __init__(self, n: int, fn: Callable[[list[Any]], Any]) -> None:
         self.n = at_least("flat_map_prefix", "n", n, 0)

@@ -11,11 +11,11 @@ from typing import Any, Final
 from streamactors.engine.blueprint.modules import Module, StageModule
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, logic_of
-from streamactors.engine.marks.marks import Mark
+from streamactors.engine.marks.marks import OPAQUE, Mark
 from streamactors.engine.stage import In, Stage
 from streamactors.errors import StreamTimeout
+from streamactors.stages.bases.pull import ChunkReader, PullLogic
 from streamactors.stages.checks import at_least
-from streamactors.stages.sinks.pull import ChunkReader, PullLogic
 from streamactors.stages.sources.hand_over import HandOver
 from streamactors.stages.sources.simple import Empty
 
@@ -25,6 +25,8 @@ START_WITHIN_MS: Final = 5_000.0
 
 class PrefixAndTail(Stage[In, tuple[list[In], Any]]):
     """The stage of `Source.prefix_and_tail`."""
+
+    handling = OPAQUE  # the tail is a source of its own, which the user may run in another run
 
     def __init__(self, n: int, source: Callable[[Module], Any]) -> None:
         self.n = at_least("prefix_and_tail", "n", n, 0)

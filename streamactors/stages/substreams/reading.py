@@ -1,6 +1,6 @@
 """Reading the results of several inner flows as downstream asks for them.
 
-    inner flows ──► results that lie ready ──► one outlet
+    inner flows ──► results that are ready ──► one outlet
 
 Each inner flow is asked for its share of what downstream asks for, or for 32 elements if that is more and downstream asks for so many:
 smaller chunks cost more than they bring. An inner flow that found no demand for its results is served first when
@@ -9,30 +9,23 @@ there is demand again, so that all take turns. Cost: a constant per chunk of res
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from streamactors.engine.island.connection import Connection
 
+if TYPE_CHECKING:
+    from streamactors.engine.logic import Logic
+
 LEAST_SHARE: Final = 32
 """Elements that an inner flow is asked for at least, where downstream asks for as many."""
-
-
-class Reader(Protocol):
-    """The logic whose outlet the results leave by."""
-
-    outlets: list[Connection]
-
-    def call_when_idle(self, handler: Callable[[], None], /) -> None: ...
-    def fail_stage(self, error: BaseException, /) -> None: ...
 
 
 class Reading:
     """Results leave as they come. The order between inner flows that run at the same time is free; none gets a second turn before one that
     has results, too."""
 
-    def __init__(self, logic: Reader) -> None:
+    def __init__(self, logic: Logic) -> None:
         self._logic = logic
         self._inners: OrderedDict[Connection, int] = OrderedDict()  # by age -> when it was served last
         self._unserved: list[
@@ -118,7 +111,7 @@ class ReadingInOrder(Reading):
     So results of flows that compute at once leave in the order of the flows, however the elements were cut into chunks, and a flow that waits
     (for a call, for a timer) lets the younger ones pass. The failure of a flow waits in the same way."""
 
-    def __init__(self, logic: Reader) -> None:
+    def __init__(self, logic: Logic) -> None:
         super().__init__(logic)
         self._late: dict[Connection, None] = {}  # younger ones with results, or with a failure
         self._failures: dict[Connection, BaseException] = {}

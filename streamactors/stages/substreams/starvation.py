@@ -21,7 +21,7 @@ def waits_for_elements(sub: Substream) -> bool:
 
 
 def _may_end_by_itself(into: Connection) -> bool:
-    """True if a stage of the flow has set a timer, or if a part of the flow runs elsewhere, so that nobody can tell."""
+    """True if a stage of the flow has set a timer, or if a part of the flow runs elsewhere, so that it cannot be known."""
     home = into.producer
     found: set[Any] = set()
     ahead: list[Any] = [into.consumer]

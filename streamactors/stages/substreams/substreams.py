@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from streamactors.engine.blueprint.modules import Module
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.marks.marks import BLURS_MEMORY, OPAQUE, Handling, Mark
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import FLOW, GraphStage
 from streamactors.engine.supervision import failure_of
 from streamactors.gauges import Gauge
@@ -58,7 +58,7 @@ class Substreams(GraphStage):
 
 
 class SubstreamsLogic(FailsLater):
-    """See the module. Subclasses say where an element goes."""
+    """Runs an inner flow for each substream and merges the results. Subclasses say where an element goes."""
 
     stage: Any
 

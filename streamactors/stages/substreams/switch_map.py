@@ -6,20 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.materializer import attach
 from streamactors.engine.logic import Logic, logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY, Epochs, Handling, Mark
+from streamactors.engine.materializing.materializer import attach
 from streamactors.engine.stage import GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import failure_of
+from streamactors.stages.bases.inner import source_module
 from streamactors.stages.checks import plain_function
-from streamactors.stages.substreams.flat_map import source_module
 
 
 class SwitchMap(GraphStage):
     """The stage of `Source.switch_map`."""
 
     handling: Handling = BLURS_MEMORY
-    opens_sources = True
+    traits = StageTraits(inner_sources="runs")
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:
         self.fn = plain_function("switch_map", fn)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT
@@ -90,6 +90,10 @@ class _DelayLogic(BufferLogic):
     def __init__(self, stage: Delay[Any]) -> None:
         super().__init__(stage)
         self.queue = _DueQueue()
+
+    def told_limit(self) -> str:
+        delay_s = self.stage.delay_ms / 1000
+        return f"holds each element for {delay_s:g} s" if delay_s else "holds each element for its own delay"
 
     def room(self) -> int:
         return self.stage.n - self.queue.size

@@ -1,13 +1,13 @@
 """sample, debounce: few elements of a fast stream, chosen by time.
 
-Both ask upstream for as much as comes, like conflate, and drop on purpose. Marks pass behind the element that was emitted last, or at once
+Both ask upstream for as much as comes, like conflate, and drop on purpose. Marks pass after the element that was emitted last, or at once
 when nothing is held."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from streamactors.clock import Duration
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS_MEMORY, Mark

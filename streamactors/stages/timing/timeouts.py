@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration, Timeout
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import EXACT
@@ -16,14 +16,14 @@ from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.user_code import blame
 from streamactors.errors import StreamTimeout
 from streamactors.stages.bases.passing import PassingLogic
-from streamactors.stages.checks import plain_function, span_ms, timeout_ms
+from streamactors.stages.checks import plain_function, span_ms
 
 
 class _Timeout(Stage[In, In]):
     handling = EXACT
 
-    def __init__(self, timeout: Timeout) -> None:
-        self.timeout_ms = timeout_ms(self.label, timeout)
+    def __init__(self, timeout: Duration) -> None:
+        self.timeout_ms = span_ms(self.label, "timeout", timeout)
 
 
 class _TimeoutLogic(PassingLogic):

@@ -13,6 +13,7 @@ from streamactors.engine.island.pace import Pace
 from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import EXACT, EXACT_MEMORY
 from streamactors.engine.stage import In, Out, Stage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import Directive, directive_for, failure_of
 from streamactors.stages.bases.emitting import EmittingLogic
 from streamactors.stages.checks import plain_function
@@ -22,7 +23,7 @@ from streamactors.stages.defaults import NOT_GIVEN
 class MapConcat(Stage[In, Out]):
     """The stage of `Source.map_concat` and `Source.rows`."""
 
-    ends_with_inputs = True
+    traits = StageTraits(ends_with_inputs=True)
     handling = EXACT
 
     def __init__(self, fn: Callable[[Any], Iterable[Any]]) -> None:

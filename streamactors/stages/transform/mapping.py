@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.fusing.flow import FusedFlow
 from streamactors.engine.fusing.loop import Op
 from streamactors.engine.logic import Logic

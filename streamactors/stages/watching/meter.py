@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from streamactors.clock import Duration
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.durations import Duration
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT

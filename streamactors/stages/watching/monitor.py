@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import propagate_failure
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic

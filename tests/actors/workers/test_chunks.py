@@ -83,7 +83,7 @@ def test_other_bytes_are_no_chunk(damaged: bytes) -> None:
 def test_buffers_that_do_not_fit_the_header_are_refused() -> None:
     data = b"".join(map(bytes, encode([b"x" * 3_000])))
     for wrong in (data + b"!", data[:-1]):
-        with pytest.raises(CodecError, match="bytes of buffers, where its header says 3000"):
+        with pytest.raises(CodecError, match="bytes of buffers, but its header says 3000"):
             decode(memoryview(wrong))
 
 

@@ -15,7 +15,7 @@ from streamactors.actors.workers.frames import (
     MOST_PARTS,
     BrokenFrame,
     Frame,
-    FrameReader,
+    WorkerFrameReader,
     after_sending,
     header,
 )
@@ -37,8 +37,10 @@ class Pieces:
         return n
 
 
-def received(data: bytes, pieces: list[int], reader: FrameReader | None = None) -> list[tuple[int, int, int, bytes]]:
-    reader = reader or FrameReader()
+def received(
+    data: bytes, pieces: list[int], reader: WorkerFrameReader | None = None
+) -> list[tuple[int, int, int, bytes]]:
+    reader = reader or WorkerFrameReader()
     end = Pieces(data, [max(1, n) for n in pieces])
     out: list[Frame] = []
     while reader.receive(end, out):  # type: ignore[arg-type]
@@ -78,7 +80,7 @@ def test_a_payload_that_is_too_long_is_refused_before_it_is_sent_and_when_it_com
 
 
 def test_a_frame_in_a_ring_has_the_buffers_that_lie_there() -> None:
-    reader = FrameReader(lambda told: [b"from ", bytes(told)])
+    reader = WorkerFrameReader(lambda told: [b"from ", bytes(told)])
     ring, plain = header(3, 4, 5, 6, in_ring=True) + b"ring", header(3, 4, 5, 6) + b"here"
     assert received(ring + plain, [], reader) == [(3, 5, 6, b"from ring"), (3, 5, 6, b"here")]
 
@@ -86,13 +88,13 @@ def test_a_frame_in_a_ring_has_the_buffers_that_lie_there() -> None:
 @pytest.mark.parametrize("length", [4 * (1 + MOST_PARTS) + 1])
 def test_a_place_in_a_ring_that_is_too_long_is_refused(length: int) -> None:
     fits = header(3, length - 1, in_ring=True) + bytes(length - 1)
-    assert len(received(fits, [], FrameReader(lambda told: [bytes(told)]))) == 1
-    with pytest.raises(BrokenFrame, match=f"a frame says with {length} bytes where it lies in a ring"):
-        received(header(3, length, in_ring=True), [], FrameReader(lambda told: []))
+    assert len(received(fits, [], WorkerFrameReader(lambda told: [bytes(told)]))) == 1
+    with pytest.raises(BrokenFrame, match=f"a frame that names a place in a ring has {length} bytes"):
+        received(header(3, length, in_ring=True), [], WorkerFrameReader(lambda told: []))
 
 
 def test_a_frame_in_a_ring_is_refused_where_there_is_none() -> None:
-    with pytest.raises(BrokenFrame, match="where it lies in a ring"):
+    with pytest.raises(BrokenFrame, match="names a place in a ring"):
         received(header(3, 4, in_ring=True) + b"ring", [])
 
 
@@ -100,7 +102,7 @@ def test_a_socket_without_bytes_is_told_apart_from_one_that_has_ended() -> None:
     here, there = socket.socketpair()
     with here:
         here.setblocking(False)
-        reader = FrameReader()
+        reader = WorkerFrameReader()
         with pytest.raises(BlockingIOError):
             reader.receive(here, [])
         there.close()

@@ -122,5 +122,5 @@ def test_a_frame_in_a_ring_is_refused_where_there_is_no_ring() -> None:
     a, b = socket.socketpair()
     with a, b:
         a.sendall(header(4, 8, in_ring=True) + pack("=2I", 0, 4))
-        with pytest.raises(BrokenFrame, match="lies in a ring"):
+        with pytest.raises(BrokenFrame, match="names a place in a ring"):
             Channel(b, None).receive([])

@@ -14,7 +14,7 @@ from streamactors.engine.snapshot import snapshots
 from streamactors.engine.stalls.diagnosis import Cause
 from streamactors.errors import BuildError
 from streamactors.testing import TestSink
-from streamactors.testing.standing import standing_streams
+from streamactors.testing.running_streams import running_streams
 
 pytestmark = pytest.mark.expects_log("nothing has moved for", again=True)
 
@@ -100,7 +100,7 @@ def test_a_user_function_that_does_not_return_is_shown_with_its_stack():
         done = Source.range(10).map(waits_for_ever).run_with(Sink.ignore(), system)
         assert entered.wait(30)
         assert reported.wait(30)
-        assert "waits_for_ever" in standing_streams()
+        assert "waits_for_ever" in running_streams()
         leave.set()
         done.result(30)
     (stall,) = found

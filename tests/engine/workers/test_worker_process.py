@@ -198,7 +198,7 @@ def test_what_cannot_be_sent_is_an_error_when_the_graph_is_run(system):
     [
         (lambda s: s.to(Sink.ignore()), "followed by 'ignore'"),
         (lambda s: s.async_boundary().map(double).to(Sink.ignore()), "followed by 'async_boundary'"),
-        (lambda s: s.map(double).also_to(Sink.ignore()).map(double).to(Sink.ignore()), "stage 'map' stands between"),
+        (lambda s: s.map(double).also_to(Sink.ignore()).map(double).to(Sink.ignore()), "stage 'map' is between"),
     ],
 )
 def test_stages_that_would_not_run_where_the_graph_says_are_an_error(system, graph, reason):
@@ -266,8 +266,8 @@ def test_functions_of_the_main_program_need_a_guard_only_without_cloudpickle(tmp
     if cloudpickle or guarded:
         assert (done.stdout, done.returncode) == ("[0, 2, 4, 6]\n", 0), done.stderr
     else:
-        last = done.stderr.strip().splitlines()[-1]
-        assert done.returncode == 1
+        last, docs = done.stderr.strip().splitlines()[-2:]
+        assert (done.returncode, docs) == (1, "docs: errors#stage-failed")
         assert "program.py starts a stream with worker processes when it is imported" in last
         assert 'put the start under if __name__ == "__main__":' in last
 

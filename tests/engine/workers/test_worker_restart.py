@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streamactors.engine.blueprint.attributes import NONE, Attributes
+from streamactors.engine.attributes import NONE, Attributes
 from streamactors.engine.blueprint.modules import AsyncBoundary, Attributed, Module, StageModule
-from streamactors.engine.island.materializer import materialize
 from streamactors.engine.marks.replay import Replay
+from streamactors.engine.materializing.materializer import materialize
 from streamactors.errors import WorkerDied
 from streamactors.stages.asynchronous.map_async import MapAsync, MapAsyncUnordered
 from streamactors.stages.fold.grouping import Grouped
@@ -22,7 +22,7 @@ from streamactors.stages.transform.expanding import MapConcat
 from streamactors.stages.transform.mapping import Filter, Map
 from tests.engine.graphs import Collect, chain
 
-pytestmark = pytest.mark.expects_log("another continues behind the last mark")
+pytestmark = pytest.mark.expects_log("another continues after the last mark")
 
 
 N = 3_000
