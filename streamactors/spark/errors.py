@@ -3,7 +3,7 @@
 SparkError
 ├── SparkSetupError      no Java, another PySpark than is needed, a kind of session that cannot work
 ├── RowError             a row that does not fit the schema; names the row and the field
-├── CheckpointError      a checkpoint that is another graph's, in use, or not whole; or a range that is gone from its source
+├── CheckpointError      a checkpoint that is another graph's, in use, or incomplete; or a range that is gone from its source
 └── SparkQueryFailed     the query ended with an error that is not the user function's own
 """
 
@@ -17,7 +17,7 @@ class SparkError(StreamActorsError):
 
 
 class SparkSetupError(SparkError, BuildError):
-    """Spark cannot be started, or not be used in this way."""
+    """Spark cannot be started, or cannot be used in this way."""
 
 
 class RowError(SparkError, ValueError):
@@ -25,7 +25,7 @@ class RowError(SparkError, ValueError):
 
 
 class CheckpointError(SparkError):
-    """A checkpoint that this run cannot go on from."""
+    """A checkpoint from which this run cannot continue."""
 
 
 class SparkQueryFailed(SparkError):

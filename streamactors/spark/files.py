@@ -1,4 +1,4 @@
-"""Files where Spark has them: local, HDFS or an object store, through the Hadoop classes of the session's JVM."""
+"""Files in Spark's file systems: local, HDFS or an object store, through the Hadoop classes of the session's JVM."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Files:
         return self.exists(name) or (self.local is None and self.exists(_fresh(name)))
 
     def delete(self, *names: str) -> None:
-        """Delete a file or a folder with all in it, if it is there."""
+        """Delete a file, or a folder with its content, if it exists."""
         self._fs.delete(self.at(*names), True)
 
     def make(self, *names: str) -> None:

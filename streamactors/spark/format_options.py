@@ -20,13 +20,10 @@ def check_names(form: str, options: Mapping[str, str], known: Mapping[str, str],
         if name in known or name in _SPARKS or (prefix is not None and name.startswith(prefix)):
             continue
         near = get_close_matches(name, known, n=1)
+        meant = f"; did you mean {known[near[0]]}?" if near else ";"
         others = [*known.values(), *([] if prefix is None else [f"{prefix}NAME"])]
-        meant = (
-            f"; did you mean {known[near[0]]}?"
-            if near
-            else f"; it has {' and '.join(filter(None, (', '.join(others[:-1]), others[-1])))}"
-        )
-        raise BuildError(f"{form} has no option {name} here{meant}")
+        choices = " and ".join(filter(None, (", ".join(others[:-1]), others[-1])))
+        raise BuildError(f"{form} has no option {name} here{meant} its options are {choices}")
 
 
 def flag(form: str, options: Mapping[str, str], name: str, *, default: bool) -> bool:

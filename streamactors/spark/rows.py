@@ -1,4 +1,4 @@
-"""Rows to Arrow, a chunk at a time: tuples, dicts and dataclass instances become one record batch; Arrow data passes unchanged.
+"""Rows to Arrow, a chunk at a time: tuples, dicts and records become one record batch; Arrow data passes unchanged, frames of pandas become Arrow data.
 
 A chunk is converted column by column. Only when this fails are the values tried one by one, to name the row and the field that do not fit."""
 
@@ -14,6 +14,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.spark.errors import RowError
 from streamactors.spark.values.arrow_data import chosen, requires
 from streamactors.spark.values.columns import Fields
+from streamactors.spark.values.frames import is_pandas, table_of
 
 BadRow = Callable[[Any, RowError], object]
 
@@ -41,6 +42,12 @@ class Rows:
     # ── arrow ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _arrow(self, element: Any) -> list[pa.RecordBatch]:
+        if is_pandas(type(element)):
+            try:
+                element = table_of(element)
+            except (ValueError, pa.ArrowException) as error:
+                self._refuse(element, f"a DataFrame of pandas does not fit the schema: {error}")
+                return []
         if not isinstance(element, (pa.RecordBatch, pa.Table)):
             found = self._good([element])
             return [found] if found.num_rows else []
@@ -90,16 +97,20 @@ class Rows:
 
 def largest(chunk: Sequence[Any]) -> int:
     """Return the rows of the largest element: more than one only where there are tables."""
-    return max(1, *(getattr(element, "num_rows", 1) for element in chunk)) if has_arrow(chunk) else 1
+    return max(1, *map(_rows_in, chunk)) if has_arrow(chunk) else 1
+
+
+def _rows_in(element: Any) -> int:
+    return len(element) if is_pandas(type(element)) else getattr(element, "num_rows", 1)
 
 
 def has_arrow(chunk: Sequence[Any]) -> bool:
-    """Return whether a chunk has Arrow data in it."""
+    """Return whether a chunk has Arrow data, or frames of pandas, in it."""
     return _has_arrow(set(map(type, chunk)))
 
 
 def _has_arrow(kinds: set[type]) -> bool:
-    return any(issubclass(kind, (pa.RecordBatch, pa.Table)) for kind in kinds)
+    return any(issubclass(kind, (pa.RecordBatch, pa.Table)) or is_pandas(kind) for kind in kinds)
 
 
 def _named(schema: pa.Schema) -> str:

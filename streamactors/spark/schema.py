@@ -1,4 +1,4 @@
-"""Schemas: Spark's, from DDL or a StructType, and the Arrow schema whose batches Spark takes for it without a conversion."""
+"""Schemas: Spark's, from DDL, a StructType, a class of records or a pa.Schema, and the Arrow schema whose batches Spark takes for it without a conversion."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streamactors.engine.user_code import shortened
 from streamactors.spark.errors import SparkSetupError
+from streamactors.spark.typed_schema import struct_of_arrow, struct_of_class
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class RowSchema:
 
 
 def row_schema(given: Any) -> RowSchema:
-    """Return the schema of "name type, …" or a StructType. Needs a running session for DDL. Raises SparkSetupError."""
+    """Return the schema of "name type, …", a StructType, a dataclass, a pydantic model, a msgspec struct, or a pa.Schema.
+
+    Needs a running session for DDL and classes. Raises SparkSetupError."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import DataType, StructType
@@ -30,16 +33,21 @@ def row_schema(given: Any) -> RowSchema:
             parsed = DataType.fromDDL(given)
         except PySparkException as error:
             raise SparkSetupError(f"schema {given!r}: {_reason(error)}") from None
+    elif isinstance(given, pa.Schema):
+        parsed = struct_of_arrow(given)
+    elif isinstance(given, type):
+        parsed = struct_of_class(given)
     else:
         parsed = given
     if not isinstance(parsed, StructType) or not len(parsed):
         raise SparkSetupError(
-            f"schema must be DDL ('key string, n long') or a StructType with at least one field, got {shortened(given, 60)}"
+            "schema must be DDL ('key string, n long'), a StructType, a dataclass, a pydantic model, a msgspec struct or a pa.schema, with "
+            f"at least one field, got {shortened(given, 60)}"
         )
     names = parsed.fieldNames()
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise SparkSetupError(f"schema: the name {sorted(twice)[0]!r} is there twice")
+        raise SparkSetupError(f"schema: the name {sorted(twice)[0]!r} occurs twice")
     try:
         return RowSchema(parsed, to_arrow_schema(parsed, timezone="UTC"))
     except PySparkException as error:

@@ -23,6 +23,21 @@ def spark() -> Any:
     return spark_session("tests", **SETTINGS)
 
 
+@pytest.fixture(autouse=True)
+def what_a_worker_keeps_ends_with_the_test() -> Iterator[None]:
+    """A worker of Spark keeps readers and planners for as long as it lives. A test that plays the worker ends them."""
+    yield
+    query = sys.modules.get("streamactors.spark.executors.query")
+    if query is not None:
+        for reader in query._readers.values():
+            reader.close()
+        query._readers.clear()
+    reading = sys.modules.get("streamactors.spark.kafka_format.reading")
+    if reading is not None:
+        reading._planner.cache_clear()
+        reading._reader.cache_clear()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def stopped_at_the_end() -> Iterator[None]:
     yield

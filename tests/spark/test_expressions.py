@@ -72,6 +72,7 @@ def shown(rows: Any) -> list[tuple[str, ...]]:
     return [tuple(map(repr, row)) for row in rows]
 
 
+@pytest.mark.slow
 def test_random_flows_give_the_rows_of_python(spark: Any) -> None:
     dice = random.Random(19)
     for seed in range(12):
@@ -146,7 +147,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an attribute": (Flow.map(lambda r: (r[3].upper(),)), "more than one expression of operators"),
     "a branch": (Flow.map(lambda r: (1 if r[4] else 2,)), "more than one expression of operators"),
     "an and": (Flow.filter(lambda r: r[4] and r[0]), "more than one expression of operators"),
-    "a built-in": (Flow.map(tuple), "is no Python function"),
+    "a built-in": (Flow.map(tuple), "is not a Python function"),
     "two integers": (Flow.map(lambda r: (r[0] / r[1],)), "/ of two integers"),
     "floor division": (Flow.map(lambda r: (r[0] // 2,)), "floordiv of int"),
     "a power": (Flow.map(lambda r: (2 ** r[0],)), "rpow of int"),
@@ -169,7 +170,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "an in": (Flow.filter(lambda r: r[3] in ("a", "b")), "more than one expression of operators"),
     "an is": (Flow.filter(lambda r: r[3] is None), "more than one expression of operators"),
     "a not": (Flow.filter(lambda r: not r[4]), "more than one expression of operators"),
-    "equal tuples": (Flow.filter(lambda r: (r[0],) == (r[1],)), "its truth decides"),
+    "equal tuples": (Flow.filter(lambda r: (r[0],) == (r[1],)), "its truth value would decide"),
     "a tuple in the result": (
         Flow.map(lambda r: ((r[0], r[1]),)),
         "column a has no expression in Spark: a constant of type tuple",
@@ -187,7 +188,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a flag": (Flow.map(lambda r: (r[4] + 1,)), r"\+ of bool"),
     "a map_concat": (Flow.map_concat(lambda r: [r]), "neither a map nor a filter"),
     "a decider": (Flow.map(lambda r: (r[0],)).with_attributes(decider=skip), "it has a decider"),
-    "no tuple": (Flow.map(lambda r: r[0]), "no tuples of 1 values"),
+    "no tuple": (Flow.map(lambda r: r[0]), "not tuples of 1 values"),
     "another type": (Flow.map(lambda r: (r[3],)), "column a is bigint, and the flow gives str"),
 }
 

@@ -83,6 +83,7 @@ def reading(session: Any, **options: str) -> Any:
     return session.readStream.format("streamactors").options(**options)
 
 
+@pytest.mark.slow
 def test_a_named_source_is_a_streaming_frame_that_goes_on_at_its_checkpoint(session: Any, tmp_path: Path) -> None:
     def run(name: str) -> Any:
         frame = reading(session, source="fruit_streams:fruit", maxRows="25").schema(SCHEMA).load()

@@ -194,6 +194,8 @@ def failing(spark: Any, folder: Path, source: Any, **more: Any) -> BaseException
     return query.exception()
 
 
+@pytest.mark.slow
+@pytest.mark.expects_log("retention has passed the checkpoint: t-0 10 to 14 is not there any more")
 def test_a_group_with_members_no_topic_and_a_topic_whose_records_are_gone(
     spark: Any, tmp_path: Path, cluster: Cluster
 ) -> None:

@@ -59,6 +59,7 @@ def reading(session: Any, cluster: Cluster, **more: str) -> Any:
     return session.read.format("streamactors-kafka").options(**options(cluster, **more))
 
 
+@pytest.mark.slow
 def test_a_topic_is_a_table_with_the_columns_of_sparks_own_source(session: Any, cluster: Cluster) -> None:
     cluster.create_topic("table", 2)
     fill(cluster, "table", range(6))
@@ -84,6 +85,7 @@ def test_a_topic_is_a_table_with_the_columns_of_sparks_own_source(session: Any, 
         reading(session, cluster, subscribe="table", **{"kafka.scurity.protocol": "SSL"}).load().collect()
 
 
+@pytest.mark.slow
 def test_a_table_without_records_has_no_rows_and_a_topic_named_twice_is_read_once(
     session: Any, cluster: Cluster
 ) -> None:
@@ -177,6 +179,33 @@ def test_a_query_that_is_started_again_does_not_ask_again_where_it_begins(
     assert found == [b"20", b"21", b"22"]
 
 
+@pytest.mark.slow
+def test_topics_of_a_pattern_are_read_from_a_time_on_by_as_many_tasks_as_asked_for(
+    session: Any, cluster: Cluster, tmp_path: Path
+) -> None:
+    for topic in ("day-1", "day-2", "a-day-1"):
+        cluster.create_topic(topic, 2)
+        fill(cluster, topic, range(20))  # record n has the time 1,000 + n
+    given = {"subscribePattern": "day-.", "startingTimestamp": "1010", "minPartitions": "6"}
+    frame = reading(session, cluster, **given).load()
+    assert frame.rdd.getNumPartitions() == 6
+    wanted = sorted((topic, b"v%d" % n) for topic in ("day-1", "day-2") for n in range(10, 20))
+    assert sorted((row.topic, row.value) for row in frame.collect()) == wanted
+
+    found: list[Any] = []
+    tasks: list[int] = []
+
+    def take(df: Any, _: int) -> None:
+        tasks.append(df.rdd.getNumPartitions())
+        found.extend((row.topic, row.value) for row in df.collect())
+
+    stream = session.readStream.format("streamactors-kafka").options(**options(cluster, **given)).load()
+    writing = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+    finished(writing.trigger(availableNow=True).start)
+    assert (sorted(found), tasks) == (wanted, [6])
+
+
+@pytest.mark.slow
 def test_a_table_is_written_to_topics_of_a_column(session: Any, cluster: Cluster) -> None:
     for topic in ("left", "right"):
         cluster.create_topic(topic, 1)

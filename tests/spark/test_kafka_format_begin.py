@@ -15,7 +15,7 @@ from streamactors.broker import Cluster
 from streamactors.kafka import Admin, ConsumerSettings
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors import offsets as places
-from streamactors.spark.executors.offsets import Offsets
+from streamactors.spark.executors.offsets import Offsets, positions
 from streamactors.spark.executors.planner import Planner
 from streamactors.spark.kafka_format import reading
 
@@ -131,3 +131,44 @@ def test_a_checkpoint_of_an_older_version_goes_on(cluster: Cluster) -> None:
         CheckpointError, match="older-0: the checkpoint's batch ends at 10, and the query would begin it at 15"
     ):
         latest.ranges(latest.initial(), end)
+
+
+def test_a_batch_that_is_repeated_has_the_tasks_that_it_had_whatever_the_options_say_now(cluster: Cluster) -> None:
+    # A writer's task finds by its number that its rows are written: other tasks would lose rows, or write them twice.
+    cluster.create_topic("cut", 1)
+    fill(cluster, "cut", 9)
+    first = started(cluster, "cut", startingoffsets="earliest", minpartitions="3")
+    start = first.initial()
+    end = as_logged(first.latest(start))
+    assert slices(first, start, end) == [(0, 0, 3), (0, 3, 6), (0, 6, 9)]
+
+    second = started(cluster, "cut", startingoffsets="earliest")
+    assert slices(second, start, end) == [(0, 0, 3), (0, 3, 6), (0, 6, 9)]
+    fill(cluster, "cut", 4)
+    assert slices(second, end, second.latest(end)) == [(0, 9, 13)]
+
+
+@pytest.mark.expects_log("no topic matches fruit-.* at")
+def test_a_stream_of_a_pattern_reads_topics_that_come_later_from_their_first_record(cluster: Cluster) -> None:
+    def planner() -> Planner:
+        reading._planner.cache_clear()
+        return reading.planner_of(
+            {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribepattern": "fruit-.*"}
+        )
+
+    begun = planner()
+    start = begun.initial()
+    assert positions(start) == {}
+    cluster.create_topic("fruit-apples", 1)
+    cluster.create_topic("no-fruit-apples", 1)
+    fill(cluster, "fruit-apples", 5)
+    begun.prepare_available_now()
+    end = as_logged(begun.latest(start))
+    assert positions(end) == {"0/fruit-apples-0": 5}
+    assert slices(begun, start, end) == [(0, 0, 5)]
+
+    cluster.create_topic("fruit-pears", 1)
+    fill(cluster, "fruit-pears", 3)
+    again = planner()
+    again.prepare_available_now()
+    assert positions(again.latest(end)) == {"0/fruit-apples-0": 5, "0/fruit-pears-0": 3}

@@ -6,6 +6,7 @@ import pytest
 
 from streamactors.errors import BuildError
 from streamactors.kafka import TopicPartition
+from streamactors.spark.kafka_format.bounds import Times
 from streamactors.spark.kafka_format.columns import check_columns
 from streamactors.spark.kafka_format.options import read_options, stream_options, write_options
 
@@ -42,14 +43,42 @@ def test_options_have_the_names_of_sparks_own_source() -> None:
     ("options", "error"),
     [
         ({"subscribe": "t"}, "option kafka.bootstrap.servers is missing"),
-        (SERVERS, "give one of the options subscribe .* and assign"),
+        (SERVERS, r"give one of the options subscribe .*, subscribePattern .* and assign"),
+        ({**SERVERS, "subscribe": "t", "subscribepattern": "t"}, "give one of the options"),
+        (
+            {**SERVERS, "subscribepattern": "t["},
+            "option subscribePattern is not a regular expression of Python.*got 't",
+        ),
+        ({**SERVERS, "subscribepattern": ""}, "option subscribePattern is empty"),
         ({**SERVERS, "subscribe": "t", "assign": "{}"}, "give one of the options"),
         ({**SERVERS, "subscribe": " , "}, "option subscribe has no topic"),
         (
             {**SERVERS, "subscribe": "t", "startingoffset": "earliest"},
             "no option startingoffset here; did you mean startingOffsets",
         ),
-        ({**SERVERS, "subscribepattern": "t.*"}, "no option subscribepattern here"),
+        (
+            {**SERVERS, "subscribe": "t", "groupidprefix": "g"},
+            "no option groupidprefix here; its options are subscribe, subscribePattern, assign, startingOffsets, startingTimestamp, "
+            "startingOffsetsByTimestamp, startingOffsetsByTimestampStrategy, endingOffsets, endingTimestamp, "
+            "endingOffsetsByTimestamp, maxOffsetsPerTrigger, minPartitions, failOnDataLoss, includeHeaders and kafka.NAME",
+        ),
+        ({**SERVERS, "subscribe": "t", "minpartitions": "0"}, "option minPartitions must be a number of at least 1"),
+        (
+            {**SERVERS, "subscribe": "t", "startingtimestamp": "yesterday"},
+            "option startingTimestamp must be a time in ms since 1970, got 'yesterday'",
+        ),
+        (
+            {**SERVERS, "subscribe": "t", "startingoffsetsbytimestamp": '{"t": 5}'},
+            "option startingOffsetsByTimestamp has the form .*1700000000000",
+        ),
+        (
+            {**SERVERS, "subscribe": "t", "endingoffsetsbytimestamp": '{"t": {"0": -1}}'},
+            "option endingOffsetsByTimestamp has -1 for t-0; give a time in ms since 1970",
+        ),
+        (
+            {**SERVERS, "subscribe": "t", "startingoffsetsbytimestampstrategy": "first"},
+            "option startingOffsetsByTimestampStrategy must be error or latest, got 'first'",
+        ),
         (
             {**SERVERS, "subscribe": "t", "startingoffsets": "first"},
             r"option startingOffsets has the form .*, got 'first'",
@@ -83,10 +112,25 @@ def test_a_wrong_option_is_named(options: dict[str, str], error: str) -> None:
         read_options(options)
 
 
-def test_a_stream_has_no_end_that_is_given() -> None:
-    given = {**SERVERS, "subscribe": "t", "endingoffsets": "latest"}
-    assert read_options(given).ending == "latest"
-    with pytest.raises(BuildError, match=r"option endingOffsets is for spark.read.*trigger\(availableNow=True\)"):
+def test_a_start_by_time_counts_before_one_by_offset_as_in_sparks_own_source() -> None:
+    given = {**SERVERS, "subscribepattern": "t.*", "startingoffsets": "earliest", "minpartitions": "8"}
+    found = read_options(given)
+    assert (found.pattern, found.topics, found.tasks, found.starting) == ("t.*", (), 8, "earliest")
+    given["startingoffsetsbytimestamp"] = '{"t": {"0": 7}}'
+    assert read_options(given).starting == Times("startingOffsetsByTimestamp", {TopicPartition("t", 0): 7}, False)
+    given |= {"startingtimestamp": "9", "startingoffsetsbytimestampstrategy": "latest", "endingtimestamp": "12"}
+    assert read_options(given).starting == Times("startingTimestamp", 9, True)
+    assert read_options(given).ending == Times("endingTimestamp", 12, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("endingOffsets", "latest"), ("endingTimestamp", "5"), ("endingOffsetsByTimestamp", '{"t": {"0": 5}}')],
+)
+def test_a_stream_has_no_end_that_is_given(name: str, value: str) -> None:
+    given = {**SERVERS, "subscribe": "t", name.lower(): value}
+    assert read_options(given).ending
+    with pytest.raises(BuildError, match=rf"option {name} is for spark.read.*trigger\(availableNow=True\)"):
         stream_options(given)
 
 

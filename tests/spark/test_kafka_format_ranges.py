@@ -17,6 +17,8 @@ from streamactors.spark.kafka_format import reading
 
 DELETED, END = 2, 10
 """Partition t-0 has the records 2 to 9, and t-1 the records 0 to 9."""
+NOON = 1_700_000_000_000
+"""The time of the first record of topic timed, in ms. Partition 0 has the even milliseconds after it, partition 1 the odd ones."""
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,13 @@ def cluster() -> Iterator[Cluster]:
     with Cluster() as cluster:
         cluster.create_topic("t", 2)
         cluster.create_topic("empty", 1)
+        cluster.create_topic("timed", 2)
+        cluster.create_topic("timed-too", 1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         for n in range(2 * END):
             producer.produce("t", b"%d" % n, partition=n % 2)
+        for n in range(2 * END):
+            producer.produce("timed", b"%d" % n, partition=n % 2, timestamp=NOON + n)
         assert producer.flush(60) == 0
         with Admin(ConsumerSettings(cluster.bootstrap_servers)) as admin:
             admin.delete_records({TopicPartition("t", 0): DELETED})
@@ -125,3 +131,53 @@ def test_a_stream_and_its_tasks_name_the_option_of_the_format_where_records_are_
         RecordsGone, match=r"t-0: the records from 0 on are not there any more .*; failOnDataLoss=false continues after"
     ):
         list(reading.rows_of(options, ("t", 0, 0, END)))
+
+
+def test_a_read_begins_and_ends_at_times(cluster: Cluster) -> None:
+    assert ranges(cluster, subscribe="timed", startingtimestamp=str(NOON + 5)) == [
+        ("timed", 0, 3, END),
+        ("timed", 1, 2, END),
+    ]
+    found = ranges(
+        cluster,
+        subscribe="timed",
+        startingoffsetsbytimestamp={"timed": {"0": NOON + 4, "1": NOON}},
+        endingoffsetsbytimestamp={"timed": {"0": NOON + 8, "1": NOON + 99}},
+    )
+    assert found == [("timed", 0, 2, 4), ("timed", 1, 0, END)], "an end after the last record is the end"
+    with pytest.raises(
+        BuildError, match=r"timed-0 would end at 1 \(endingTimestamp\), before it begins at 3 \(startingTimestamp\)"
+    ):
+        ranges(cluster, subscribe="timed", startingtimestamp=str(NOON + 5), endingtimestamp=str(NOON + 2))
+
+
+def test_a_partition_without_a_record_after_the_time_is_named_or_begins_at_its_end(cluster: Cluster) -> None:
+    late = str(NOON + 19)  # the last record of partition 1
+    with pytest.raises(
+        BuildError,
+        match=rf"option startingTimestamp: no record at or after the time in timed-0 \({late}\); startingOffsetsByTimestampStrategy=latest",
+    ):
+        ranges(cluster, subscribe="timed", startingtimestamp=late)
+    found = ranges(cluster, subscribe="timed", startingtimestamp=late, startingoffsetsbytimestampstrategy="latest")
+    assert found == [("timed", 1, 9, END)]
+    with pytest.raises(BuildError, match="option startingOffsetsByTimestamp lacks timed-1"):
+        ranges(cluster, subscribe="timed", startingoffsetsbytimestamp={"timed": {"0": 1}})
+
+
+def test_a_pattern_is_of_whole_names(cluster: Cluster) -> None:
+    assert ranges(cluster, subscribepattern="timed|emp") == ranges(cluster, subscribe="timed")
+    assert ranges(cluster, subscribepattern="(t|empty)") == ranges(cluster, subscribe="t")
+    with pytest.raises(TopicNotFound, match=r"no topic matches nothing\.\* at"):
+        ranges(cluster, subscribepattern="nothing.*")
+
+
+def test_a_read_is_cut_into_as_many_tasks_as_are_asked_for(cluster: Cluster) -> None:
+    assert ranges(cluster, subscribe="t", minpartitions="2") == ranges(cluster, subscribe="t")
+    assert ranges(cluster, subscribe="t", minpartitions="5") == [
+        ("t", 0, 2, 6),
+        ("t", 0, 6, 10),
+        ("t", 1, 0, 3),
+        ("t", 1, 3, 6),
+        ("t", 1, 6, 10),
+    ]
+    assert len(ranges(cluster, subscribe="t", minpartitions="99")) == 18, "one offset each"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-JVM_GONE = "Spark's JVM has gone away, and PySpark cannot start another in this process; start the program again"
+JVM_GONE = "Spark's JVM has ended, and PySpark cannot start another in this process; start the program again"
 PROGRAM = Path(__file__).with_name("_lost_jvm.py")
 RUN_S = 400.0
 pytestmark = pytest.mark.timeout(600)
@@ -35,6 +35,7 @@ def test_a_stream_of_rows_whose_jvm_dies_fails_with_a_sentence(tmp_path: Path, k
     assert error_of(kind, tmp_path).startswith(f"SparkQueryFailed: {JVM_GONE}")
 
 
+@pytest.mark.slow
 def test_a_sink_or_a_session_that_is_made_when_the_jvm_has_died_is_refused_with_the_way_out(tmp_path: Path) -> None:
     """Py4J's own errors came from another session, stopped or not."""
     told = error_of("afterwards", tmp_path).splitlines()

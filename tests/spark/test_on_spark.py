@@ -89,7 +89,7 @@ def test_what_remembers_needs_per_task(spark: Any) -> None:
 @pytest.mark.parametrize(
     ("flow", "says"),
     [
-        (lambda: Flow.throttle(1, per=1), "stage 'throttle' would limit the rate of each task"),
+        (lambda: Flow.throttle(1, per="1ms"), "stage 'throttle' would limit the rate of each task"),
         (lambda: Flow.map(str).also_to(_ignore()), "stage 'also_to' joins or splits streams"),
         (lambda: 7, "on_spark expects a Flow .* got int 7"),
     ],

@@ -66,7 +66,7 @@ def test_a_merge_is_refused(sink: Sink[Any, Any]) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [Source.queue(10), Source.tick(1, 1, "x"), Source.from_iterable(iter([1])), Source.repeat(1)],
+    [Source.queue(10), Source.tick("1ms", "1ms", "x"), Source.from_iterable(iter([1])), Source.repeat(1)],
     ids=["queue", "tick", "iterator", "repeat"],
 )
 def test_a_source_that_cannot_be_read_again_is_refused(sink: Sink[Any, Any], source: Source[Any, Any]) -> None:
@@ -198,10 +198,10 @@ def test_checkpoints_that_cannot_be_gone_on_from(spark: Any, tmp_path: Path) -> 
     )
     for name, gone, said in [
         ("a", "streamactors.json", "was not written by this sink, or streamactors.json was deleted"),
-        ("b", "metadata", "is not whole: metadata"),
-        ("c", f"offsets/{last}", f"is not whole: offsets/{last} is gone"),
-        ("d", f"commits/{last - 1}", f"is not whole: commits/{last - 1} is gone"),
-        ("e", "offsets", f"is not whole: offsets/{last} is gone"),
+        ("b", "metadata", "is incomplete: metadata"),
+        ("c", f"offsets/{last}", f"is incomplete: offsets/{last} is gone"),
+        ("d", f"commits/{last - 1}", f"is incomplete: commits/{last - 1} is gone"),
+        ("e", "offsets", f"is incomplete: offsets/{last} is gone"),
     ]:
         folder = copy(name)
         for path in [folder / gone, (folder / gone).with_name(f".{Path(gone).name}.crc")]:

@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from streamactors import ActorSystem, Keep, Sink, Source
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.island.sink import SinkLogic
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Mark
 from streamactors.engine.marks.ownership import PARTITION, SourceHandle, own
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.spark.sink.batch_state import BatchPhase, BatchState
 
 N = 24
@@ -69,8 +70,7 @@ class Repeating(SinkLogic):
 
 class RepeatingStage(GraphStage):
     shape = SINK
-    reads_marks = True
-    owns_positions = "the test"
+    traits = StageTraits(reads_marks=True, owns_positions="the test")
 
     def __init__(self, start: int, end: int) -> None:
         self._range = start, end

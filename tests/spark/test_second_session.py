@@ -21,6 +21,7 @@ def active(spark: Any) -> Any:
     return found.get() if found.isDefined() else None
 
 
+@pytest.mark.slow
 def test_sinks_run_in_each_of_two_sessions(spark: Any, tmp_path: Path) -> None:
     second = spark.newSession()
     before = active(spark)
@@ -34,6 +35,7 @@ def test_sinks_run_in_each_of_two_sessions(spark: Any, tmp_path: Path) -> None:
     assert active(spark) == before, "the thread's own session is the active one again"
 
 
+@pytest.mark.slow
 def test_formats_are_known_to_each_of_two_sessions(spark: Any) -> None:
     second = spark.newSession()
     with Cluster() as cluster:

@@ -99,10 +99,10 @@ def test_a_source_that_starts_again_within_a_run_ends_it(logic: SparkSinkLogic) 
 
 def test_an_error_goes_to_the_stream_as_it_is_and_to_spark_as_text(logic: SparkSinkLogic) -> None:
     error = ValueError("no such offset")
-    with pytest.raises(SparkError, match=r"^ValueError: no such offset$"), logic._own_errors():
+    with pytest.raises(SparkError, match=r"^ValueError: no such offset\n"), logic._own_errors():
         raise error
     own = SparkError("the checkpoint is newer")
-    with pytest.raises(SparkError, match=r"^the checkpoint is newer$"), logic._own_errors():
+    with pytest.raises(SparkError, match=r"^the checkpoint is newer\n"), logic._own_errors():
         raise own
     assert logic.failures == [error, own]  # type: ignore[attr-defined]
 
@@ -192,7 +192,7 @@ def test_a_stage_that_stops_while_its_query_is_prepared_holds_nothing(
     logic._target.schema.spark = SimpleNamespace(simpleString=lambda: "n long")  # type: ignore[misc]
     spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1, master="local"))
     logic._target = replace(logic._target, spark=spark)
-    logic._runner = SimpleNamespace(stop=lambda: None)  # type: ignore[assignment]
+    logic._runner = SimpleNamespace(stop=lambda: None, name_otherwise=lambda _: None)  # type: ignore[assignment]
     logic._order = []
     stop("before")
     if moment == "behind":

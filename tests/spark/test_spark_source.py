@@ -33,7 +33,7 @@ def test_elements_may_be_dicts_or_record_batches(spark: Any) -> None:
     batches = SparkSource.of(frame, elements="batches").run_with(Sink.to_list()).result(END_S)
     assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
     assert sum(batch.num_rows for batch in batches) == 2
-    with pytest.raises(BuildError, match="elements must be one of 'tuples', 'dicts', 'batches', got 'rows'"):
+    with pytest.raises(BuildError, match="elements must be one of 'tuples', 'dicts', 'batches', 'pandas', got 'rows'"):
         SparkSource.of(frame, elements="rows")  # type: ignore[arg-type]
 
 

@@ -235,4 +235,4 @@ def test_a_start_that_takes_long_is_told_once(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(session._log, "warning", warning)
     with session._told_when_slow("spark://here:7077"):
         assert told.wait(10)
-    assert texts == ["Spark has not started after 0.01 s: spark://here:7077 is waited for; is it there?"]
+    assert texts == ["Spark has not started after 0.01 s: spark://here:7077 does not answer yet; does it exist?"]

@@ -50,7 +50,7 @@ def failure(text: str) -> Exception:
     return StreamingQueryException(text)
 
 
-@pytest.mark.expects_log("did not come up within", again=True)
+@pytest.mark.expects_log("did not start within", again=True)
 def test_a_python_process_that_came_up_too_late_is_tried_again() -> None:
     runner = Runner([failure(f"x: {NO_WORKER}"), failure(f"y: {NO_WORKER}"), None])
     runner._run()
@@ -58,7 +58,7 @@ def test_a_python_process_that_came_up_too_late_is_tried_again() -> None:
     assert runner.ends == []
 
 
-@pytest.mark.expects_log("did not come up within", again=True)
+@pytest.mark.expects_log("did not start within", again=True)
 def test_tries_come_to_an_end() -> None:
     runner = Runner([failure(NO_WORKER)] * 20)
     runner._run()
@@ -102,7 +102,7 @@ def test_a_full_disk_is_said_with_the_way_out() -> None:
     )
     runner._run()
     assert "no space is left for checkpoint ck" in str(runner.outcome[0])
-    assert "goes on at the checkpoint" in str(runner.outcome[0])
+    assert "continues at the checkpoint" in str(runner.outcome[0])
 
 
 def test_an_interrupt_of_the_users_function_is_told_to_spark_in_the_form_it_understands() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.clock import timeout_s
+from streamactors.durations import duration_s
 from streamactors.errors import BuildError
 from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.sink.settings import trigger_of
@@ -17,7 +17,7 @@ from streamactors.spark.sink.settings import trigger_of
 def test_a_time_between_batches_is_what_a_timeout_is(given: Any) -> None:
     """A timedelta was refused as trigger, and "5 seconds" as timeout."""
     assert trigger_of("a sink", given) == {"processingTime": "5000 milliseconds"}
-    assert timeout_s(given) == 5
+    assert duration_s(given, "trigger") == 5
 
 
 @pytest.mark.parametrize("given", [0.001, "1 millisecond", timedelta(milliseconds=1)])
@@ -49,6 +49,7 @@ def test_the_triggers_without_a_time() -> None:
         [5],
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*a bare number of a wait is seconds:UserWarning")
 def test_any_other_trigger_is_refused_where_it_is_written(given: Any) -> None:
     """With an infinite one the sink raised an OverflowError, and Spark refused "5 fortnights" when the query started."""
     with pytest.raises(BuildError, match=r'a sink: trigger must be None, "available_now", or the time between batches'):

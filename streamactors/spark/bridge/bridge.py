@@ -1,7 +1,7 @@
 """The bridge: a small server in the streaming process that Spark's Python processes ask for offsets and rows.
 
 It listens on loopback by default, with TLS if asked to. A connection begins with the token of the run, compared in constant time; a connection without the token
-is dropped and logged. Requests are JSON behind their length, whose limit is checked before memory is allocated; rows go out as an Arrow
+is dropped and logged. Requests are JSON after their length, whose limit is checked before memory is allocated; rows go out as an Arrow
 stream. There is one thread per connection: connections are few, and sending rows releases the interpreter lock."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -25,6 +25,9 @@ from streamactors.errors import StreamActorsError
 from streamactors.log_limit import log_limited
 from streamactors.spark.bridge.bridge_tls import BridgeTls
 from streamactors.spark.bridge.reader import LARGEST_REQUEST, TOKEN_BYTES, receive, receive_exactly, send
+
+if TYPE_CHECKING:
+    from streamactors.spark.sink.sink_logic import SparkSinkLogic
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -43,25 +46,11 @@ ROWS_PER_SLICE: Final = 8_192
 Slices = list[tuple[int, int]]
 
 
-class Answering(Protocol):
-    """Answers Spark's questions. Called on the connections' threads; may wait for seconds."""
-
-    def initial(self) -> Positions:
-        """Where a query without a checkpoint begins."""
-
-    def latest(self, start: Positions) -> tuple[Positions, bool]:
-        """The checkpoint covers everything before `start`: return the end of the next batch (`start` when there is none yet), and whether there will
-        never be one."""
-
-    def batch(self, start: Positions, end: Positions) -> tuple[int, list[Any]] | None:
-        """Return (number of rows, chunks) of a range; None: not yet, ask again."""
-
-
 class Bridge:
-    """See the module. `address` and `token` are what a reader needs."""
+    """The server. `address` and `token` are what a reader needs."""
 
     def __init__(
-        self, answering: Answering, schema: pa.Schema, host: str, slices: int, tls: BridgeTls | None = None
+        self, answering: SparkSinkLogic, schema: pa.Schema, host: str, slices: int, tls: BridgeTls | None = None
     ) -> None:
         self._answering = answering
         self._tls = tls
@@ -190,7 +179,7 @@ class Bridge:
                 self._send_rows(connection, question)
                 return False
             else:
-                raise ValueError(f"a question that is not known: {str(ask)[:40]}")
+                raise ValueError(f"an unknown request: {str(ask)[:40]}")
         except StreamActorsError as error:
             send(connection, {"error": str(error)})
         return True
@@ -199,7 +188,7 @@ class Bridge:
         start, end = _positions(question, "start"), _positions(question, "end")
         first, last = question.get("first"), question.get("last")
         if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last:
-            raise ValueError("rows to read are two numbers")
+            raise ValueError("a range of rows must be two numbers")
         found = self._answering.batch(start, end)
         if found is None or last > found[0]:
             send(connection, {"error": f"rows {first} to {last} of the batch that ends at {end} are not retained"})
@@ -220,7 +209,7 @@ def _positions(question: dict[str, Any], name: str) -> Positions:
 
 
 def slices(rows: int, most: int) -> Slices:
-    """Split a batch into at most so many tasks of about the same size: (first row, row behind the last)."""
+    """Split a batch into at most this many tasks of about the same size: (first row, row after the last)."""
     if not rows:
         return []
     count = max(1, min(most, rows // ROWS_PER_SLICE))

@@ -40,7 +40,7 @@ class StreamActorsSource(DataSource):
 
 
 class BridgeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See the module. Holds one connection for the calls of the driver; each `read` makes its own."""
+    """Spark's reader of one stream. It holds one connection for the calls of the driver; each `read` makes its own."""
 
     def __init__(self, options: Any) -> None:
         self._address = (options["host"], int(options["port"]))
@@ -142,7 +142,7 @@ def receive(connection: socket.socket, largest: int) -> dict[str, Any]:
         raise ConnectionError(f"a message of {size} bytes, at most {largest} are taken")
     message = json.loads(receive_exactly(connection, size))
     if not isinstance(message, dict):
-        raise ConnectionError("a message that is no JSON object")
+        raise ConnectionError("a message that is not a JSON object")
     return message
 
 

@@ -45,7 +45,7 @@ def carry_in(
     for key, (position, note) in admin.committed_with_metadata(str(settings.group_id), keys).items():
         if note.startswith(ON_EXECUTORS):
             raise CheckpointError(
-                f"group {settings.group_id} has come to {position} of {key} by a query on executors, whose windows are in checkpoint "
+                f"group {settings.group_id} has reached {position} of {key} in a query on executors, whose windows are in checkpoint "
                 f"{note.removeprefix(ON_EXECUTORS)} and not in the changelogs; run the graph with that checkpoint, or carry its state back "
                 "first, by SparkExecutors(…).carry_back(graph); without that checkpoint, delete the changelogs to begin without their state"
             )
@@ -70,9 +70,9 @@ def carry_in(
 def catch_up(
     settings: ConsumerSettings, group: str, positions: Mapping[str, int], begun_at: Mapping[str, int] | None = None
 ) -> None:
-    """Raise what `group` has as the written positions of the output to `positions`: a run in one process has written up to there.
+    """Raise the group's written positions of the output to `positions`: a run in one process has written up to there.
 
-    `begun_at`: where the query has begun. A partition without a written position stands there; without `begun_at` it is left alone.
+    `begun_at`: where the query has begun, which is the position of a partition without a written one; without `begun_at` such a partition is left alone.
     Raises KafkaError."""
     begins = positions if begun_at is None else begun_at
     with Admin(settings) as admin:
@@ -87,7 +87,7 @@ def catch_up(
 
 
 def written(files: Files, first: Mapping[str, int]) -> tuple[dict[str, int], bool]:
-    """Return the positions before which a checkpoint has everything, and whether no batch behind them was begun."""
+    """Return the positions before which a checkpoint has everything, and whether no batch after them was begun."""
     begun, done = _batches(files)
     if not done:
         return dict(first), not begun
@@ -95,14 +95,14 @@ def written(files: Files, first: Mapping[str, int]) -> tuple[dict[str, int], boo
 
 
 def has_all_states(files: Files, states: States, batch: int, first: Mapping[str, int]) -> bool:
-    """Return whether every task of a batch with windows has come to its end, where it writes its state. `first`: where the query has begun."""
+    """Return whether every task of a batch with windows has reached its end, where it writes its state. `first`: where the query has begun."""
     start = _offsets(files, batch - 1) if batch else places.initial(first, windows=True)
     found = places.ranges(start, _offsets(files, batch), first)
     return all(states.has(str(each.key), each.end) for each in found)
 
 
 def check_not_overtaken(settings: ConsumerSettings, files: Files, positions: Mapping[str, int]) -> None:
-    """Check that the group has not come further than the checkpoint of a graph that ends in a topic, given the checkpoint's positions.
+    """Check that the group is not ahead of the checkpoint of a graph that ends in a topic, given the checkpoint's positions.
 
     A query on executors commits for the group what its checkpoint has, so another run has written what lies between. Raises CheckpointError."""
     group = str(settings.group_id)
@@ -112,7 +112,7 @@ def check_not_overtaken(settings: ConsumerSettings, files: Files, positions: Map
         key = places.key_of(name)
         if committed.get(key, position) > position:
             raise CheckpointError(
-                f"group {group} has come to {committed[key]} of {key}, and checkpoint {files.root} ends at {position}: another run has "
+                f"group {group} has reached {committed[key]} of {key}, and checkpoint {files.root} ends at {position}: another run has "
                 "continued since; a run on executors needs a new checkpoint, which begins where the group is"
             )
 

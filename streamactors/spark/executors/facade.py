@@ -9,7 +9,7 @@ from typing import Any, Final
 from streamactors.dsl.runnable import RunnableGraph
 from streamactors.engine.blueprint.graph import Flat
 from streamactors.engine.blueprint.modules import Module
-from streamactors.engine.blueprint.plan import evaluate, flat_of
+from streamactors.engine.planning.plan import evaluate, flat_of
 from streamactors.engine.stage import NOT_USED
 from streamactors.errors import BuildError
 from streamactors.kafka.state.repartition import RepartitionRun
@@ -49,7 +49,7 @@ class SparkExecutors:
     A graph has one Kafka source (Consumer.source, Consumer.records or Consumer.plain_source), steps that remember nothing and keep the
     order, at most one key_by, at most one window stage, and ends in SparkSink.foreach_batch, SparkSink.parquet,
     SparkSink.delta, or a topic (Transactional.sink, Producer.plain_sink); `late=` takes such a sink, too. A topic is written exactly once: each task in one
-    transaction with the position behind its range, committed for the group "<group_id>.spark"; `run` then returns the SparkStreamQuery,
+    transaction with the position after its range, committed for the group "<group_id>.spark"; `run` then returns the SparkStreamQuery,
     and `checkpoint` is needed.
     `explain(graph)` says where each stage runs, or why it cannot."""
 

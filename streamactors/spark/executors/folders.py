@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 from streamactors.spark.errors import SparkSetupError
 
 ABANDONED_S: Final = 3_600
-"""A file that was begun so long ago and has not got its name belongs to a process that was killed."""
+"""A file without its final name that is older than this belongs to a process that was killed."""
 
 PUT_IS_WHOLE: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci", "cos", "memory"})
-"""Stores, by the names of fsspec, that show an object when all of it is there. Others show what a killed writer has written so far."""
+"""Stores, by the names of fsspec, that show an object only when all of it is written. Others show what a killed writer has written so far."""
 
 
 class Folder(Protocol):
@@ -34,7 +34,7 @@ class Folder(Protocol):
         """Delete a file, if it is there."""
 
     def tidy(self, name: str) -> None:
-        """Delete what writers that died long ago have left in a folder."""
+        """Delete the unfinished files that killed writers left in a folder."""
 
 
 def folder_at(path: str) -> Folder:

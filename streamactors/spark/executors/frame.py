@@ -40,7 +40,7 @@ def frame_parcel(
     `to_skip`: how the user turns `fail_on_data_loss` off."""
     plan, program, links = translate_source(source.module, who)
     positions = StartPositions(plan.settings, plan.subscription, plan.until_end, lambda _: None)
-    first = dict(sorted(named(positions.initial()).items()))
+    first = dict(sorted(named(positions.initial(skip_lost=not fail_on_data_loss)).items()))
     plans = plans_of(
         plan,
         positions,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamactors.engine.blueprint.graph import Flat, Node
+from streamactors.engine.blueprint.graph import Flat, StageNode
 from streamactors.errors import BuildError
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.state.input_end import WatchEnd
@@ -20,7 +20,10 @@ from streamactors.stages.junctions.sides_first import DivertTo
 from streamactors.stages.transform.mapping import Filter
 from streamactors.stages.watching.observing import WatchTermination
 from streamactors.windows.stage.stage import WindowStage
+from streamactors.windows.topology.chain import Chain
 from streamactors.windows.topology.model import Topology
+from streamactors.windows.topology.nodes.join_nodes import LookupNode
+from streamactors.windows.topology.nodes.processor_nodes import ProcessorNode
 
 WHO: Final = "SparkExecutors"
 
@@ -80,7 +83,7 @@ def chain_of(flat: Flat, members: frozenset[int] | None = None) -> GraphChain:
     if len(sources) != 1:
         named = " and ".join(f"'{flat.nodes[i].label}'" for i in sources) or "none"
         raise BuildError(
-            f"{WHO} runs graphs of one source, and this one has {named}; behind a second key_by, through_topic or a merge use two graphs: "
+            f"{WHO} runs graphs of one source, and this one has {named}; after a second key_by, through_topic or a merge use two graphs: "
             "one that writes a topic, and one that reads it"
         )
     following: dict[tuple[int, int], int] = {source: target for source, (target, _) in flat.edges}
@@ -91,8 +94,13 @@ def chain_of(flat: Flat, members: frozenset[int] | None = None) -> GraphChain:
         if members is not None and here not in members:
             pass
         elif isinstance(stage, WindowStage):
-            if not stage.factory.topology.is_chain:
+            if not isinstance(stage.factory.topology, Chain):
                 raise _topology(stage.factory.topology)
+            if any(isinstance(step, ProcessorNode | LookupNode) for step in stage.factory.topology.nodes):
+                raise BuildError(
+                    f"{WHO}: keyed, process and join_lookup run in one process, where the wall clock moves their stores; run the graph by "
+                    "graph.run(), or use group_by_key().aggregate(…)"
+                )
             if chain.windows is not None:
                 raise BuildError(
                     f"{WHO}: '{flat.nodes[here].label}' follows other windows; write the results of the first to a topic, "
@@ -129,7 +137,7 @@ def _diverting(flat: Flat, here: int) -> Diverted:
     leaving = Diverted(node.stage.fn)
     filter_: Filter[Any] = Filter(leaving)
     filter_.name = node.label
-    flat.nodes[here] = Node(filter_, node.attributes)
+    flat.nodes[here] = StageNode(filter_, node.attributes)
     return leaving
 
 
@@ -142,7 +150,7 @@ def _to_the_end(flat: Flat, following: dict[tuple[int, int], int], here: int | N
         here = following.get((here, 0))
 
 
-def _forks(node: Node) -> BuildError:
+def _forks(node: StageNode) -> BuildError:
     return BuildError(
         f"{WHO}: stage '{node.label}' joins or splits streams, and a task runs a chain; use one graph for each branch, or write a topic in "
         "one graph and read it in another"

@@ -1,7 +1,7 @@
 """JointInput: the rows of several partitions that one task reads, in time order, range by range.
 
 The row with the smallest timestamp at the head of a partition is first, as in `windows/stage/head_time.py`. A range ends somewhere in each
-partition, so the task stops where a partition has no row left and more may follow in the next range. The rows behind that place are read
+partition, so the task stops where a partition has no row left and more may follow in the next range. The rows after that place are read
 again by the next range. The state of the task says how far each partition was taken.
 
 Of rows with equal timestamps, the row of the topic that is first by name goes first."""
@@ -27,7 +27,7 @@ Stepped = Callable[[TopicPartition, int, int], Iterator[list[Any]]]
 
 
 class PartitionRange(NamedTuple):
-    """The range of one partition. `done`: no row behind `end` is waited for, because the broker had none when the batch was planned."""
+    """The range of one partition. `done`: no row after `end` is waited for, because the broker had none when the batch was planned."""
 
     key: TopicPartition
     start: int
@@ -36,7 +36,7 @@ class PartitionRange(NamedTuple):
 
 
 class JointInput:
-    """See the module. Iterate it once; then `changes` says how far the partitions were taken."""
+    """The rows of one task in time order. Iterate it once; then `changes` says how far the partitions were taken."""
 
     def __init__(self, parts: Sequence[PartitionRange], entries: Entries, stepped: Stepped) -> None:
         told = entries.get((ORDER, TAKEN))
@@ -118,7 +118,7 @@ def _checked(rows: list[Any]) -> list[Any]:
     for row in rows:
         if getattr(row, "context", None) is None:
             raise InvalidRecord(
-                f"{row!r} has no context, so the order among several topics cannot be told; keep it with record.replace(value=…) instead of "
+                f"{row!r} has no context, so its order among several topics is unknown; keep it with record.replace(value=…) instead of "
                 "making a new Record"
             )
     return rows

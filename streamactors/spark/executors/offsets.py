@@ -1,13 +1,14 @@
-"""Offsets of a batch as Spark's checkpoint keeps them: where each partition ends, and what has happened that no record shows.
+"""Offsets of a batch as Spark's checkpoint keeps them: where each partition ends, and events that no record shows.
 
     {"0/t-0": 120, "0/t-1": 80, "_end": 1, "_idle": {"0/t-0": 5000}, "_event": {"0/t-0": "95e"}}
 
 The names of partitions are those of SparkSink's checkpoint, so that a graph without windows moves between this process and a cluster with
-its checkpoint. "_end", "_idle" and "_event" are there only with windows. Behind an end "_ended" names the tasks that have had no records since:
-they still stand at that end, whatever the others do. Windows over several topics have "_done", too: the partitions
+its checkpoint. "_end", "_idle" and "_event" are there only with windows. After an end, "_ended" names the tasks that have had no records since:
+they are still at that end, whatever the others do. Windows over several topics have "_done", too: the partitions
 of which the broker had no more records than the batch takes. Spark's own queries have a checkpoint without a file of streamactors, so their
 offsets have "_source", which names what is read, and "_first", where the query has begun. Spark keeps no start of batch 0: a process that
-repeats it asks for a start again, and "_first" at the end of the batch says what it was. Pure: the caller brings ends, times and sizes."""
+repeats it asks for a start again, and "_first" at the end of the batch says what it was. "_tasks" says into how many tasks the batch is cut
+at least, so that a batch that is repeated has the same tasks, whatever the options say by then. Pure: the caller brings ends, times and sizes."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ EVENT: Final = "_event"
 DONE: Final = "_done"
 IDENTITY: Final = "_source"
 FIRST: Final = "_first"
+TASKS: Final = "_tasks"
 SOURCE: Final = "0/"
 _NONE: Final[Mapping[str, int]] = {}
 
@@ -92,7 +94,7 @@ def following(
     """Return the end of the next batch: up to `rows` records towards `ends`, shared out by how much each partition has waiting.
 
     `is_end`: `ends` are the ends of the input, so that a batch that reaches all of them is the last one. `silent`: the tasks without
-    records that have been silent for so many ms beyond idle_after that a window closes. Returns `start` itself when there is nothing to do.
+    records that have been silent so long beyond idle_after (in ms) that a window closes. Returns `start` itself when there is nothing to do.
     Every partition with records waiting gets at least one, also if there are more such partitions than `rows`."""
     waiting = {name: max(0, end - start.get(name, 0)) for name, end in ends.items()}
     total = sum(waiting.values())

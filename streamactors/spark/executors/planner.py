@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from streamactors.spark.errors import CheckpointError
 from streamactors.spark.executors import offsets as places
 from streamactors.spark.executors.folders import folder_at
 from streamactors.spark.executors.offsets import Offsets
-from streamactors.spark.executors.ranges import Range
+from streamactors.spark.executors.ranges import Range, split
 from streamactors.spark.executors.states import States
 from streamactors.spark.query.source_identity import SourceIdentity, difference
 from streamactors.spark.sink.batch_size import BatchSize
@@ -29,7 +30,7 @@ from streamactors.spark.sink.batch_size import BatchSize
 _log = logging.getLogger("streamactors.spark")
 
 WAIT_S: Final = 0.5
-"""How long `latest` waits for records before it says that there are none; Spark asks again at once."""
+"""How long `latest` waits for records before it reports none; Spark asks again at once."""
 LOOK_S: Final = 0.02
 NEW_PARTITIONS_S: Final = 30.0
 
@@ -54,16 +55,26 @@ class Plans:
     to_skip: str = field(default=TO_SKIP, kw_only=True)
     """How the user asks for `skip_lost`."""
     topics: tuple[str, ...] = field(default=())
+    pattern: str = ""
+    """A regular expression of whole names of topics, in place of `topics`: topics that are created later are read, too."""
+    tasks: int | None = None
+    """At least so many tasks read a batch, as far as it has so many offsets; None: one for each partition. Without windows only."""
     drain_file: str = ""
-    """While this file of the driver's host exists, no further batch begins."""
+    """While this file exists on the driver's host, no further batch begins."""
     note: str = ""
     """What is committed with the group's positions."""
     source: SourceIdentity | None = None
     """What is read, where Spark's offsets must say it because the query has no checkpoint of ours."""
 
 
+def matching(pattern: str, known: Iterable[str]) -> list[str]:
+    """Return the topics whose whole name matches a regular expression, without Kafka's own."""
+    expression = re.compile(pattern)
+    return sorted(name for name in known if expression.fullmatch(name) and not name.startswith("__"))
+
+
 class Planner:
-    """See the module. `begin`: asked where a query without a checkpoint begins; of `Plans.first` only the names count then."""
+    """Plans the batches of one query. `begin`: asked where a query without a checkpoint begins; of `Plans.first` only the names count then."""
 
     def __init__(self, plans: Plans, begin: Callable[[], dict[str, int]] | None = None) -> None:
         self._plans = plans
@@ -76,6 +87,7 @@ class Planner:
         )
         self._done: Offsets | None = None
         self._checked = False
+        self._is_first = True
         self._stop_at: dict[str, int] | None = None
         self._silent_since: dict[str, tuple[tuple[int, ...], float]] = {}
         self._due: dict[str, tuple[str, int | None]] = {}
@@ -116,7 +128,9 @@ class Planner:
         self._check_source(end)  # Spark repeats a batch before it asks for the next one
         self._check_windows(places.positions(end).keys() - self._plans.first.keys())
         first = self._plans.first if self._plans.source is None else end.get(places.FIRST, {})
-        return places.ranges(start, end, first)  # a partition that is not in `first` has come later, and begins at 0
+        found = places.ranges(start, end, first)  # a partition that is not in `first` has come later, and begins at 0
+        tasks = end.get(places.TASKS)
+        return found if tasks is None else split(found, tasks)
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -129,6 +143,10 @@ class Planner:
         silent = self._silence(start, ends, self._plans.idle_after_ms or 0) if is_live else {}
         found = places.following(start, ends, self._size.rows, is_end=self._plans.ends is not None, silent=silent)
         if found is not start:
+            if self._plans.tasks is not None:
+                found[places.TASKS] = self._plans.tasks
+            if self._plans.skip_lost:
+                self._warn_of_lost(start)
             before = places.positions(start)
             rows = sum(place - before.get(name, 0) for name, place in places.positions(found).items())
             self._given = (found, rows, time.monotonic())
@@ -159,7 +177,7 @@ class Planner:
             )
 
     def _check(self, start: Offsets) -> None:
-        """Check once that the records behind the checkpoint exist. Raises RecordsGone."""
+        """Check once that the records after the checkpoint exist. Raises RecordsGone."""
         self._checked = True
         keys = [places.key_of(name) for name in places.positions(start)]
         lows = self._admin.offsets(dict.fromkeys(keys, EARLIEST))
@@ -168,7 +186,7 @@ class Planner:
         gone, beyond = places.lost(start, limits)
         if beyond:
             raise RecordsGone(
-                f"the checkpoint goes on beyond the end of {', '.join(beyond)}; was the topic deleted and made again?"
+                f"the checkpoint continues beyond the end of {', '.join(beyond)}; was the topic deleted and created again?"
             )
         if gone and not self._plans.skip_lost:
             raise RecordsGone(
@@ -176,8 +194,20 @@ class Planner:
                 f"{self._plans.to_skip} continues after them"
             )
 
+    def _warn_of_lost(self, start: Offsets) -> None:
+        """Log the records of a batch that begins at `start` that retention has deleted. The driver has done it for the first batch of a graph."""
+        first, self._is_first = self._is_first, False
+        if first and self._plans.source is None:
+            return
+        lows = self._admin.offsets(dict.fromkeys(map(places.key_of, places.positions(start)), EARLIEST))
+        gone, _ = places.lost(
+            start, {places.name_of(key): (low, start[places.name_of(key)]) for key, low in lows.items()}
+        )
+        if gone:
+            _log.warning("retention has deleted records before they were read; the query skips %s", ", ".join(gone))
+
     def _check_source(self, offsets: Offsets) -> None:
-        """Check that offsets of Spark's checkpoint are those of this source, where they say it. Raises CheckpointError naming both."""
+        """Check that offsets of Spark's checkpoint belong to this source, if they name their source. Raises CheckpointError naming both."""
         read = self._plans.source
         if read is None:
             return
@@ -204,7 +234,8 @@ class Planner:
         if isinstance(plans.subscription, ManualSubscription):
             return set()
         known = {topic.name: topic.partitions for topic in self._admin.topics()}
-        there = {f"{places.SOURCE}{topic}-{i}" for topic in plans.topics for i in range(known.get(topic, 0))}
+        topics = matching(plans.pattern, known) if plans.pattern else plans.topics
+        there = {f"{places.SOURCE}{topic}-{i}" for topic in topics for i in range(known.get(topic, 0))}
         new = places.new_among(there, start)
         self._check_windows(new)
         return set(new)

@@ -82,7 +82,7 @@ class Windows:
 
 @dataclass
 class Program:
-    """See the module. `before` and `behind` are the steps on both sides of the windows; `late` those of late rows."""
+    """What a task computes. `before` and `behind` are the steps before and after the windows; `late` those of late rows."""
 
     before: ChainSegment
     windows: Windows | None = None
@@ -95,7 +95,7 @@ class Program:
     def run(self, what: Range, read: Read, states: States | None, kept: KeptTasks) -> Iterator[Output]:
         """Yield the results of a range. `states` is needed where there are windows.
 
-        Raises the error of the user's function behind the results before it; RecordsGone, CheckpointError."""
+        Raises the error of the user's function after the results before it; RecordsGone, CheckpointError."""
         if self.windows is None:
             self._forget_diverted()
             for rows in self._stepped(read(what.key, what.start.position, what.end.position)):
@@ -134,7 +134,7 @@ class Program:
                     yield Output(rows, diverted=True)
 
     def _forget_diverted(self) -> None:
-        """Drop what an attempt that failed, or the computation of a lost state, has diverted."""
+        """Drop the elements that a failed attempt, or the computation of a lost state, diverted."""
         for side in self.sides:
             side.leaving.take()
 
@@ -231,7 +231,7 @@ class Program:
                 entries.pop((change.store, change.key), None)
             else:
                 entries[change.store, change.key] = change.value
-        if what.start.ended:  # behind an end a task goes on from its state, as in a run of its own
+        if what.start.ended:  # after an end a task continues from its state, as in a run of its own
             task = windows.task(what.key.partition, _changes(state))
         return task, State(entries, 0, 0, 0)  # so the next state is written whole
 
@@ -278,12 +278,12 @@ class KeptTasks:
         self._tasks: OrderedDict[TopicPartition, tuple[At, WindowTask, State]] = OrderedDict()
 
     def take(self, what: Range) -> tuple[WindowTask, State] | None:
-        """Return and forget the task of a range if it stands where the range starts: a range that fails or is left early keeps none."""
+        """Return and forget the task of a range if it is at the start of the range: a range that fails or is left early keeps none."""
         found = self._tasks.pop(what.key, None)
         return None if found is None or found[0] != what.start else found[1:]
 
     def keep(self, what: Range, task: WindowTask, state: State) -> None:
-        """Keep the task of a range that was run to its end. Behind the end of the input a task goes on from its state."""
+        """Keep the task of a range that was run to its end. After the end of the input a task continues from its state."""
         if what.end.ended:
             return
         self._tasks[what.key] = (what.end, task, state)

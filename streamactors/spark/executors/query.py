@@ -20,7 +20,7 @@ from streamactors.spark.rows import Rows, has_arrow
 from streamactors.spark.shipping.task_errors import told_in_a_sentence
 
 ROWS: Final = 4_096
-"""Rows that are gathered before they become a record batch."""
+"""The number of rows that become one record batch."""
 
 _readers: dict[str, RangeReader] = {}
 """The connections of this worker process: one per broker and settings, used by one task at a time."""
@@ -33,7 +33,7 @@ _latest: Final[WeakValueDictionary[str, ShippedQuery]] = WeakValueDictionary()
 
 
 class ShippedQuery:
-    """See the module. `schema`: of the rows that Spark gets: results, late rows, or both (two_kinds.py)."""
+    """One query in a process of Spark. `schema`: of the rows that Spark gets: results, late rows, or both (two_kinds.py)."""
 
     def __init__(self, plans: Plans, program: Program, schema: Any, topic: TopicEnd | None = None) -> None:
         self._plans = plans
@@ -101,7 +101,7 @@ class ShippedQuery:
 
 
 class _Gathered:
-    """Rows of one kind, gathered until they are worth a record batch."""
+    """Rows of one kind, gathered until they are enough for a record batch."""
 
     def __init__(self, rows: Rows | KindOfRow) -> None:
         self._rows = rows

@@ -1,13 +1,15 @@
 """Ranges: what one task takes of one partition, and the names of the states at their ends.
 
-A state is named after the position up to which the input was read, and after what has happened there that is no record: the end of the
+A state is named after the position up to which the input was read, and after what has happened there that is not a record: the end of the
 input ("120e"), or silence ("120i5000": 5,000 ms beyond idle_after). So a task that runs twice writes the same state twice. A task of
 windows over several topics reads the partitions of one number, and its places have a position of each ("120+80")."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass, field
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, replace
+from heapq import heapify, heapreplace
 from typing import Any, Final
 
 from streamactors.kafka.subscriptions import TopicPartition
@@ -17,7 +19,7 @@ _NAME: Final = re.compile(r"(\d+)((?:\+\d+)*)(e|i(\d+))?")
 
 @dataclass(frozen=True, slots=True, order=True)
 class At:
-    """A place in the life of a task: the position, silence there, and whether the input ended there, which is behind all silence.
+    """A place in the life of a task: the position, silence there, and whether the input ended there, which comes after all silence.
 
     `beside`: the positions in the other partitions of the task. An end has no `idle_ms`, and each place of a task has a name of its own."""
 
@@ -37,12 +39,12 @@ class At:
 
     @property
     def happened(self) -> bool:
-        """True if something happened there that the topic does not tell."""
+        """True if the end of the input, or silence, was reached there, which the topic does not show."""
         return self.ended or self.idle_ms > 0
 
 
 def at_of(name: str) -> At | None:
-    """Return the place that a name stands for; None for a text that is no such name."""
+    """Return the place that a name stands for; None for a string that is not such a name."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -54,7 +56,7 @@ def at_of(name: str) -> At | None:
 class Beside:
     """The other partitions of a task over several topics, and where the query has begun in them.
 
-    `done`: one flag for each partition of the task, `key` first: the broker had no record behind the end of the range when the batch was
+    `done`: one flag for each partition of the task, `key` first: the broker had no record after the end of the range when the batch was
     planned. `done_before`: the same for the start of the range."""
 
     keys: tuple[TopicPartition, ...]
@@ -67,7 +69,7 @@ class Beside:
 class Range:
     """What a task takes: the records of `key` from `start` to before `end`, then silence or the end of the input if `end` says so.
 
-    `first`: where the query has begun; there is no state there. `event`: the last place before `start` that the topic does not tell."""
+    `first`: where the query has begun; there is no state there. `event`: the last place before `start` that the topic does not show."""
 
     key: TopicPartition
     start: At
@@ -105,3 +107,33 @@ class Range:
 
 def _at(position: int, beside: tuple[int, ...], ended: bool, idle_ms: int) -> At:
     return At(position, idle_ms, ended=ended, beside=beside)
+
+
+def split(ranges: Sequence[Range], tasks: int) -> list[Range]:
+    """Return ranges without windows, cut into at least `tasks` pieces as far as there are so many offsets."""
+    spans = [(each.start.position, each.end.position) for each in ranges]
+    return [
+        replace(each, start=At(start), end=At(end))
+        for each, pieces in zip(ranges, cut(spans, tasks), strict=True)
+        for start, end in pieces
+    ]
+
+
+def cut(spans: Sequence[tuple[int, int]], tasks: int) -> list[list[tuple[int, int]]]:
+    """Return the pieces of each span (first offset, offset after the last): `tasks` in all, as equal as they get.
+
+    No piece is empty, and no span is joined with another: there are more pieces if there are more spans, fewer if there are fewer offsets."""
+    parts = [1] * len(spans)
+    largest = [(first - last, i) for i, (first, last) in enumerate(spans)]  # a heap has its smallest number first
+    heapify(largest)
+    for _ in range(tasks - len(spans)):
+        if not largest or largest[0][0] >= -1:
+            break  # every piece is one offset
+        _, i = largest[0]
+        parts[i] += 1
+        first, last = spans[i]
+        heapreplace(largest, ((first - last) // parts[i], i))  # rounded away from zero: the size of the largest piece
+    return [
+        [(first + (last - first) * n // count, first + (last - first) * (n + 1) // count) for n in range(count)]
+        for (first, last), count in zip(spans, parts, strict=True)
+    ]

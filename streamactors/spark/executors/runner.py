@@ -46,6 +46,7 @@ from streamactors.spark.executors.translate import Translated
 from streamactors.spark.executors.two_kinds import both, late_of, results_of
 from streamactors.spark.files import Files
 from streamactors.spark.query.checkpoint import Checkpoint
+from streamactors.spark.query.kept_windows import lengths
 from streamactors.spark.query.query import SparkStreamQuery
 from streamactors.spark.query.query_name import QueryName
 from streamactors.spark.query.runner import BatchFunction, QueryRunner
@@ -73,7 +74,7 @@ class GraphRunner(QueryRunner):
         return _raised_there(text) or super().failure(text)
 
     def meant(self, raised: BaseException) -> BaseException | None:
-        """As QueryRunner. The user's function may have failed because a task did: then the task's error is meant."""
+        """As QueryRunner. If the user's function failed because a task failed, return the task's error."""
         from pyspark.errors import PySparkException
 
         found = super().meant(raised)
@@ -86,7 +87,7 @@ class GraphRunner(QueryRunner):
 
 
 def _raised_there(text: str) -> BaseException | None:
-    """Return the error that a process of Spark raised, as Spark's message tells it; one of this package's is made again."""
+    """Return the error that a process of Spark raised, from Spark's message; an error of this package gets its own class again."""
     for module, name, message in reversed(
         _OURS.findall(text)
     ):  # a trace ends with the error, after those that it came from
@@ -113,13 +114,14 @@ class Late:
 
 
 class GraphRun:
-    """See the module. `control` and `query` are the handles that the graph materializes."""
+    """One run. `control` and `query` are the handles that the graph materializes."""
 
     def __init__(self, graph: Translated, target: SinkTarget, late: Late | None, topic: TopicEnd | None = None) -> None:
         self._graph = graph
         self.target = target
         self._late = late
         self._topic = topic
+        self._skip_lost = not target.settings.fail_on_data_loss
         self.query = SparkStreamQuery()
         self.control = Control()
         self.on_started: Callable[[Any], None] = lambda query: None
@@ -185,6 +187,8 @@ class GraphRun:
         positions.check_group()
         self._first = first = checkpoint.initial(self._begin)
         self._compare_with_other_runs(first)
+        done, _ = written(Files(target.spark, target.checkpoint), first)
+        positions.existing(unnamed(done), skip_lost=self._skip_lost)
         partitions = {offsets.key_of(name).partition for name in first}
         if windows is not None:
             windows.partitions = len(partitions)
@@ -196,7 +200,7 @@ class GraphRun:
             state_folder=f"{target.checkpoint}/{STATES}",
             max_rows=target.max_rows,
             target_ms=target.target_ms,
-            skip_lost=not target.settings.fail_on_data_loss,
+            skip_lost=self._skip_lost,
             drain_file=str(self._drain_file),
             note=f"{ON_EXECUTORS}{target.checkpoint}" if self._carries else "",
         )
@@ -208,7 +212,8 @@ class GraphRun:
         target, positions, windows = self.target, self._start_positions, self._graph.program.windows
         stores = None
         if windows is not None:
-            stores = {"stores": list(windows.factory.topology.stores), "application": windows.application}
+            nodes = windows.factory.topology.stores
+            stores = {"stores": list(nodes), "application": windows.application, "windows": lengths(nodes)}
         checkpoint = Checkpoint(Files(target.spark, target.checkpoint))
         identity = SourceIdentity(positions.label, positions.identity())
         checkpoint.open([identity], target.schema.spark.simpleString(), stores)
@@ -216,7 +221,7 @@ class GraphRun:
 
     def _begin(self) -> dict[str, int]:
         """Return where a query with a new checkpoint begins, and carry in the state that changelogs have of its windows."""
-        first = named(self._start_positions.initial())
+        first = named(self._start_positions.initial(skip_lost=self._skip_lost))
         windows = self._graph.program.windows
         if windows is not None and self._carries:
             group = None if self._topic is None else self._topic.group
@@ -279,7 +284,7 @@ class GraphRun:
             frame.unpersist()
 
     def _run_to_the_end(self, frame: Any, epoch: int) -> None:
-        """Run the tasks that the user's function has left before their end (`df.limit`, `df.show`): only there a task writes its state."""
+        """Run the tasks that the user's function stopped before their end (`df.limit`, `df.show`): only there a task writes its state."""
         target = self.target
         takes_all = target.table is not None or (self._topic is not None and self._topic.takes_all)
         if takes_all or self._graph.program.windows is None:
@@ -378,7 +383,7 @@ def plans_of(
 
 
 def registered(spark: Any, parcel: bytes) -> str:
-    """Make a query's data source known to a session; return the name of its format."""
+    """Register a query's data source in a session; return the name of its format."""
     name = f"streamactors_{uuid.uuid4().hex}"
     with by_value(entry, shipping_entry):
         register_format(spark, entry.source_of(name, parcel, made_with()))
@@ -387,3 +392,8 @@ def registered(spark: Any, parcel: bytes) -> str:
 
 def named(found: Mapping[str, int]) -> dict[str, int]:
     return {f"{offsets.SOURCE}{name}": place for name, place in found.items()}
+
+
+def unnamed(found: Mapping[str, int]) -> dict[str, int]:
+    """End `named`."""
+    return {name.removeprefix(offsets.SOURCE): place for name, place in found.items()}

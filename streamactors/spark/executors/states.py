@@ -17,7 +17,7 @@ from streamactors.windows.state.store_log import Change
 
 FORMAT: Final = 1
 BEGIN: Final = "begin"
-"""The file that is there when the state of a task was carried to where its query begins."""
+"""This file exists if the state of a task was carried to where its query begins."""
 MOST_DELTAS: Final = 10
 """A restore reads at most so many files."""
 
@@ -25,7 +25,7 @@ Entries = dict[tuple[str, bytes], bytes]
 
 
 class State(NamedTuple):
-    """The whole state of a task: its entries, how many deltas its file stands on, and the bytes of these."""
+    """The whole state of a task: its entries, how many deltas its file builds on, and the bytes of these."""
 
     entries: Entries
     deltas: int

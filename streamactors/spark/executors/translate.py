@@ -1,15 +1,15 @@
 """A graph as a program for executors: which stage runs where, and why a stage cannot run there.
 
-Accepted is one Kafka source, a chain of steps that remember nothing, at most one window stage with more steps behind it, and one sink that
+Accepted is one Kafka source, a chain of steps that remember nothing, at most one window stage with more steps after it, and one sink that
 Spark or its tasks can write to. Everything else is refused by the stage's name, with the way out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streamactors.engine.blueprint.graph import Node
+from streamactors.engine.blueprint.graph import StageNode
 from streamactors.engine.blueprint.modules import AsyncBoundary, Module
-from streamactors.engine.blueprint.plan import flat_of
+from streamactors.engine.planning.plan import flat_of
 from streamactors.errors import BuildError
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.sources.read_plan import ReadPlan
@@ -31,9 +31,9 @@ class Translated:
     chain: GraphChain
     plan: ReadPlan
     program: Program
-    sink: Node
+    sink: StageNode
     links: list[Link]
-    late_sink: Node | None = None
+    late_sink: StageNode | None = None
     topic: ProducerStage | None = None
     """The producer that writes the results; None: Spark does."""
     late_topic: ProducerStage | None = None
@@ -136,7 +136,7 @@ def _producer_of(chain: GraphChain, steps: list[int], *, ends_in_sink: bool = Fa
     return stage
 
 
-def checked_source(node: Node) -> ReadPlan:
+def checked_source(node: StageNode) -> ReadPlan:
     """Return what a source reads. Raises BuildError for a source that executors cannot read."""
     stage = node.stage
     if not isinstance(stage, ConsumerSourceStage):
@@ -158,7 +158,7 @@ def checked_source(node: Node) -> ReadPlan:
     return plan
 
 
-def checked_sink(node: Node) -> None:
+def checked_sink(node: StageNode) -> None:
     """Raise BuildError for a sink whose effect or value would be in this process."""
     if not isinstance(node.stage, SparkSinkStage):
         raise BuildError(
@@ -172,12 +172,12 @@ def checked_sink(node: Node) -> None:
         )
 
 
-def _windows(node: Node, plan: ReadPlan) -> Windows:
+def _windows(node: StageNode, plan: ReadPlan) -> Windows:
     stage = node.stage
     assert isinstance(stage, WindowStage)
     if plan.subscription.several_topics and not plan.until_end and stage.factory.intake.max_task_idle_ms != 0:
         raise BuildError(
-            f"{WHO}: '{node.label}' has a max_task_idle, and a batch waits for no topic: a topic is silent for it when the broker has no more "
+            f"{WHO}: '{node.label}' has a max_task_idle, and a batch waits for no topic: to a batch, a topic is silent when the broker has no more "
             'of its records; leave max_task_idle out, or read with until="end"'
         )
     return Windows(
@@ -256,10 +256,10 @@ def _explained(chain: GraphChain) -> list[tuple[str, str]]:
 def _where_written(producer: ProducerStage) -> str:
     if isinstance(producer, TransactionalStage) and producer.fallback:
         return f"executors: the first query writes {producer.settings.transactional_id}, and the second query reads it"
-    return "executors: one transaction per task, with the position behind its range"
+    return "executors: one transaction per task, with the position after its range"
 
 
-def _where(node: Node) -> str:
+def _where(node: StageNode) -> str:
     if isinstance(node.stage, (Identity, AsyncBoundary)):
         return "dropped: it changes no element, and a task is one thread"
     (link,) = links_of([node], WHO, keeps_order=True)

@@ -3,7 +3,7 @@ one transaction, and the second one reads that topic.
 
 The order of the rows in the topic says what is late, once and for all. Queries that end with their input run one after the other, because the
 second one reads the topic to its end. Others run side by side. If one query fails, the other one is stopped, and the handle fails with the
-error. Two queries that are drained end each behind its own batch. Owner: the threads of the two runners, under a lock."""
+error. Two queries that are drained each end after their own batch. Owner: the threads of the two runners, under a lock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamactors.spark.query.query import SparkStreamQuery
 
 
 class TwoQueries:
-    """See the module. `control` and `query` are the handles that the graph materializes."""
+    """Both queries. `control` and `query` are the handles that the graph materializes."""
 
     def __init__(self, between: RepartitionRun, first: GraphRun, second: GraphRun, *, in_turn: bool) -> None:
         self._between = between
@@ -79,7 +79,7 @@ class TwoQueries:
             self._second.start()
         elif over:
             self._end()
-        elif not ends_alone:  # a query that is drained ends behind its own batch
+        elif not ends_alone:  # a query that is drained ends after its own batch
             self.stop()
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""The rows of record batches as elements of a stream: tuples, dicts, or the record batches themselves."""
+"""The rows of record batches as elements of a stream: tuples, dicts, the record batches themselves, or frames of pandas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from streamactors.errors import BuildError
 
-Elements = Literal["tuples", "dicts", "batches"]
+Elements = Literal["tuples", "dicts", "batches", "pandas"]
 
 
 def tuples(batch: Any) -> list[tuple[Any, ...]]:
@@ -28,7 +28,17 @@ def batches(batch: Any) -> list[Any]:
     return [batch]
 
 
-_KINDS: Final[dict[str, Callable[[Any], list[Any]]]] = {"tuples": tuples, "dicts": dicts, "batches": batches}
+def frames(batch: Any) -> list[Any]:
+    """Return the record batch as one DataFrame of pandas."""
+    return [batch.to_pandas()]
+
+
+_KINDS: Final[dict[str, Callable[[Any], list[Any]]]] = {
+    "tuples": tuples,
+    "dicts": dicts,
+    "batches": batches,
+    "pandas": frames,
+}
 
 
 def elements_of(who: str, kind: object) -> Callable[[Any], list[Any]]:

@@ -42,17 +42,19 @@ class NoExpression(Exception):
 
 
 class Symbol:
-    """A value of a row: Spark's column, and the kind of Python value that it stands for (int, float, str, bool, or another)."""
+    """A value of a row: Spark's column, and the kind of Python value that it represents (int, float, str, bool, or another)."""
 
     def __init__(self, column: Any, kind: str) -> None:
         self.column = column
         self.kind = kind
 
     def __bool__(self) -> bool:
-        raise NoExpression("its truth decides what Python does next; compare it, and join conditions by & and |")
+        raise NoExpression(
+            "its truth value would decide what Python does next; compare it, and join conditions by & and |"
+        )
 
     def __str__(self) -> str:  # of "%s" % value, too, which Python would call once and not for each row
-        raise NoExpression("a string that is formatted with the value; join strings by +")
+        raise NoExpression("a string that is formatted with the value; join strings with +")
 
     __repr__ = __str__
 
@@ -90,7 +92,7 @@ def _symbol(value: Any) -> Symbol:
     if isinstance(value, Symbol):
         return value
     if type(value) is int and value not in _LONG:
-        raise NoExpression(f"{value} is no 64-bit integer")
+        raise NoExpression(f"{value} is not a 64-bit integer")
     if type(value) is int:
         return Symbol(f.lit(value).cast("bigint"), "int")
     if type(value) in _CONSTANTS:
@@ -201,7 +203,7 @@ def as_expressions(who: str, links: Sequence[Link], frame: Any, schema: Any) -> 
     fields = schema.fields
     if not isinstance(row, tuple) or len(row) != len(fields):
         raise BuildError(
-            f"{who}: the results are no tuples of {len(fields)} values, as the schema says; end in a map to such a tuple"
+            f"{who}: the results are not tuples of {len(fields)} values, as the schema says; end in a map to such a tuple"
         )
     for condition in conditions:
         frame = frame.where(condition)
@@ -221,7 +223,7 @@ def as_expressions(who: str, links: Sequence[Link], frame: Any, schema: Any) -> 
 
 def _called(fn: Callable[..., Any], row: Any) -> Any:
     if not isinstance(fn, FunctionType):
-        raise NoExpression(f"{fn!r} is no Python function")
+        raise NoExpression(f"{fn!r} is not a Python function")
     for step in dis.get_instructions(fn):
         if step.opname not in _ALLOWED:
             raise NoExpression(f"its function does more than one expression of operators ({step.opname.lower()})")
@@ -231,7 +233,7 @@ def _called(fn: Callable[..., Any], row: Any) -> Any:
     ):
         if not _is_constant(value):  # its operators are functions, which may have effects
             raise NoExpression(
-                f"it uses {name}, a {type(value).__name__}, and a name may stand for a number or a string only"
+                f"it uses {name}, a {type(value).__name__}, and a name may only refer to a number or a string"
             )
     return fn(row)
 

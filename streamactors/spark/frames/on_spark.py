@@ -8,7 +8,7 @@ from typing import Any
 
 from streamactors.collector import collecting_seldom
 from streamactors.dsl.flow import Flow
-from streamactors.engine.blueprint.plan import flat_of
+from streamactors.engine.planning.plan import flat_of
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.spark.errors import SparkSetupError
@@ -34,8 +34,8 @@ def on_spark(
     """Return a function from a DataFrame to the DataFrame of the flow's results: `on_spark(flow, "id long, k string")(df)`, or
     `df.transform(on_spark(…))`. Works for batch and streaming DataFrames.
 
-    `schema`: of the results, DDL or a StructType; results are tuples, dicts, dataclass instances or Arrow data, as in SparkSink.
-    `elements`: what the flow gets of the rows: "tuples", "dicts", or "batches" (pyarrow.RecordBatch).
+    `schema`: of the results, as in SparkSink; results are tuples, dicts, records, Arrow data or frames of pandas, as in SparkSink.
+    `elements`: what the flow gets of the rows: "tuples", "dicts", "batches" (pyarrow.RecordBatch) or "pandas" (DataFrames).
     `per_task`: allow stages that remember earlier elements (grouped, scan, sliding …). They begin anew in each of Spark's tasks, and Spark
     chooses the rows of a task. Without it such a stage is a BuildError, as are junctions, throttle, and functions that cannot be pickled.
     `expressions`: make Spark's own expressions of the flow, which run in its JVMs without a Python worker. The flow must have maps and filters

@@ -9,6 +9,7 @@ from typing import Any
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.stage import NotUsed
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import BuildError
 from streamactors.spark.files import absolute
 from streamactors.spark.frames.elements import Elements, elements_of
@@ -29,8 +30,8 @@ class SparkSource:
     def of(frame: Any, *, elements: Elements = "tuples") -> Source[Any, NotUsed]:
         """Emit the rows of a DataFrame, in the order of its partitions. Each run is one job of Spark.
 
-        `elements`: "tuples" (in the order of the columns), "dicts", or "batches": one pyarrow.RecordBatch per element, which is the
-        fastest. Back-pressure: Spark computes one partition ahead of the stream. The rows cannot be replayed, because Spark promises no order;
+        `elements`: "tuples" (in the order of the columns), "dicts", "pandas" (DataFrames), or "batches": one pyarrow.RecordBatch per
+        element, which is the fastest. Back-pressure: Spark computes one partition ahead of the stream. The rows cannot be replayed, because Spark promises no order;
         for SparkSink write them to a topic first.
         Emits when: Spark has computed rows.   Completes when: the job has.   Fails when: the job fails."""
         check_pyspark()
@@ -40,7 +41,7 @@ class SparkSource:
             raise BuildError(
                 f"{who} takes a batch DataFrame, and this one is streaming; use SparkSource.of_stream(df, checkpoint=…)"
             )
-        return Source(StageModule(FrameRows(FrameReader(frame, elements_of(who, elements)))))
+        return Source(StageModule(FrameRows(DataFrameRows(frame, elements_of(who, elements)))))
 
     @staticmethod
     def of_stream(
@@ -53,7 +54,7 @@ class SparkSource:
         """Emit the rows of a streaming DataFrame, batch by batch. Materializes the SparkStreamQuery.
 
         Spark's checkpoint has a batch when all its rows are done at every sink of the run; so each row arrives at least once, and a batch that
-        was done before a crash is recognised by its number and not emitted again. The stages behind must keep exact cuts (as for
+        was done before a crash is recognised by its number and not emitted again. The stages downstream must keep exact cuts (as for
         a transaction), because Spark begins no batch before the one before it is done.
         `checkpoint`, `trigger`: as in SparkSink. `elements`: as in `of`.
         Emits when: Spark has computed a batch.   Completes when: the query ends or is stopped.   Fails when: the query fails.
@@ -90,12 +91,12 @@ class FrameRows(FromIterable):
 
     name = "spark_frame"
 
-    def __init__(self, reader: FrameReader) -> None:
+    def __init__(self, reader: DataFrameRows) -> None:
         super().__init__(reader)
-        self.emits_marks = False  # another run of the same plan may give another order
+        self.traits = StageTraits()  # another run of the same plan may give another order
 
 
-class FrameReader:
+class DataFrameRows:
     """The rows of a DataFrame; each iteration runs a job."""
 
     def __init__(self, frame: Any, elements: Callable[[Any], list[Any]]) -> None:

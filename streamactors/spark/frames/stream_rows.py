@@ -1,7 +1,7 @@
 """StreamRows: the source stage over a streaming DataFrame. One batch of Spark is one mark.
 
     Spark: foreachBatch(N) ──► rows ──► hand-over ══► stage ──► … sinks
-                                                        mark N+1 behind the rows
+                                                        mark N+1 after the rows
            returns, commits/N  ◄── done-N in our file ◄── every sink has done the mark
 
 Threads: Spark's callback thread converts a batch and waits; the island takes chunks and pushes them as far as downstream asks. They share
@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.marks.marks import Needs, PositionMark
 from streamactors.engine.marks.source_marks import SourceMarks
 from streamactors.engine.stage import SOURCE, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.errors import AbruptTermination
 from streamactors.spark.errors import SparkError
 from streamactors.spark.files import Files
@@ -38,15 +39,17 @@ class StreamRows(GraphStage):
     """Emit the rows of a streaming DataFrame.
 
     Emits when: Spark has computed a batch.   Completes when: the query ends.   Fails when: the query fails.
-    Marks: one behind each batch, whose position is the number of batches so far."""
+    Marks: one after each batch, whose position is the number of batches so far."""
 
     shape = SOURCE
     name = "spark_stream"
-    emits_marks = True
-    reads_marks = True
-    endless = True
-    needs = Needs("SparkSource.of_stream, which ends a batch when its rows are done,", exact=True)
-    owns_positions = "Spark's checkpoint of the source"
+    traits = StageTraits(
+        emits_marks=True,
+        reads_marks=True,
+        endless=True,
+        needs=Needs("SparkSource.of_stream, which ends a batch when its rows are done,", exact=True),
+        owns_positions="Spark's checkpoint of the source",
+    )
 
     def __init__(
         self, frame: Any, elements: Callable[[Any], list[Any]], checkpoint: str, trigger: Mapping[str, Any]
@@ -71,7 +74,7 @@ class _Runner(QueryRunner):
 
 
 class StreamRowsLogic(SourceLogic):
-    """See the module."""
+    """Hands the batches of Spark's callback thread to the island."""
 
     keep_going = True  # until the query has ended
     _runner: _Runner | None = None  # None: the stage has failed at its start
@@ -80,7 +83,7 @@ class StreamRowsLogic(SourceLogic):
         super().__init__(stage)
         self.query = SparkStreamQuery()
         self._condition = threading.Condition()
-        self._chunks: deque[list[Any] | int] = deque()  # rows, and behind those of a batch the number of batches
+        self._chunks: deque[list[Any] | int] = deque()  # rows, and after those of a batch the number of batches
         self._taken: list[Any] = []
         self._done = 0
         self._closed: BaseException | None = None  # no batch is taken any more

@@ -15,7 +15,7 @@ from streamactors.spark.shipping.parcel import by_value, made_with
 
 
 def register_graph_format(spark: Any) -> None:
-    """Make the format `streamactors` known to a session: what SparkSource.frame does, for a source that is named by its module.
+    """Register the format `streamactors` in a session: what SparkSource.frame does, for a source that is named by its module.
 
         register_graph_format(spark)
         spark.readStream.format("streamactors").option("source", "my_streams:orders").schema("key string, n long").load()

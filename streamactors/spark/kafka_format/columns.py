@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamactors.errors import BuildError
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.spark.format_options import flag
-from streamactors.spark.kafka_format.options import FORMAT
+from streamactors.spark.kafka_format.bounds import FORMAT
 
 _COLUMNS: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"

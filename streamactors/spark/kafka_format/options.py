@@ -1,34 +1,35 @@
 """What the options of `streamactors-kafka` mean. Their names are those of Spark's own Kafka source.
 
-    kafka.bootstrap.servers, kafka.NAME   a property of librdkafka      subscribe | assign          topics | {"t": [0, 1]}
-    startingOffsets, endingOffsets        earliest | latest | {"t": {"0": 5, "1": -2}}: -2 is the earliest, -1 the latest
-    maxOffsetsPerTrigger                  records of a batch            failOnDataLoss              true | false
-    includeHeaders                        true | false                  topic                       where to write
+    kafka.bootstrap.servers, kafka.NAME   a property of librdkafka
+    subscribe | subscribePattern | assign topics | a regular expression of whole names | {"t": [0, 1]}
+    where a read begins and ends          bounds.py
+    maxOffsetsPerTrigger                  records of a batch            minPartitions               tasks of a batch
+    includeHeaders                        true | false                  failOnDataLoss              true | false
+    topic                                 where to write
 
 Spark gives the names in lower case. Pure."""
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from streamactors.errors import BuildError
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.format_options import check_names, flag, number
+from streamactors.spark.kafka_format.bounds import FORMAT, NAMES, Bound, as_json, ending, ends_with, starting
 
-FORMAT: Final = "streamactors-kafka"
-EARLIEST: Final = -2
-LATEST: Final = -1
 _READ: Final = {
     name.lower(): name
     for name in (
         "subscribe",
+        "subscribePattern",
         "assign",
-        "startingOffsets",
-        "endingOffsets",
+        *NAMES,
         "maxOffsetsPerTrigger",
+        "minPartitions",
         "failOnDataLoss",
         "includeHeaders",
     )
@@ -36,19 +37,20 @@ _READ: Final = {
 _WRITE: Final = {"topic": "topic"}
 _SERVERS: Final = "kafka.bootstrap.servers"
 
-Offsets = str | Mapping[TopicPartition, int]
-"""Where to begin or to end: "earliest", "latest", or an offset for each partition."""
-
 
 class ReadOptions(NamedTuple):
-    """What to read. `topics` or `partitions`, the other one is empty. `most`: records of a batch of a stream; None: no limit."""
+    """What to read: one of `topics`, `pattern` and `partitions`; the others are empty.
+
+    `starting`: None if no option says it. `most`: records of a batch of a stream; None: no limit. `tasks`: at least so many read a batch."""
 
     settings: ConsumerSettings
     topics: tuple[str, ...]
+    pattern: str
     partitions: tuple[TopicPartition, ...]
-    starting: Offsets | None
-    ending: Offsets
+    starting: Bound | None
+    ending: Bound
     most: int | None
+    tasks: int | None
     skip_lost: bool
     headers: bool
 
@@ -56,32 +58,36 @@ class ReadOptions(NamedTuple):
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Return what the options of a reader mean. Raises BuildError naming the option."""
     check_names(FORMAT, options, _READ, "kafka.")
-    topics, partitions = options.get("subscribe"), options.get("assign")
-    if (topics is None) == (partitions is None):
+    topics, pattern, partitions = (options.get(name) for name in ("subscribe", "subscribepattern", "assign"))
+    if sum(each is not None for each in (topics, pattern, partitions)) != 1:
         raise BuildError(
-            f"{FORMAT}: give one of the options subscribe (topics, separated by commas) and assign (partitions)"
+            f"{FORMAT}: give one of the options subscribe (topics, separated by commas), subscribePattern (a regular expression) "
+            "and assign (partitions)"
         )
     named = tuple(dict.fromkeys(name.strip() for name in (topics or "").split(",") if name.strip()))
     if topics is not None and not named:
         raise BuildError(f"{FORMAT}: option subscribe has no topic")
     servers, properties = _connection(options)
     return ReadOptions(
-        ConsumerSettings(servers, properties=properties),
-        named,
-        () if partitions is None else _assigned(partitions),
-        _offsets("startingOffsets", options["startingoffsets"]) if "startingoffsets" in options else None,
-        _ending(options.get("endingoffsets", "latest")),
-        number(FORMAT, options, "maxOffsetsPerTrigger"),
-        not flag(FORMAT, options, "failOnDataLoss", default=True),
-        flag(FORMAT, options, "includeHeaders", default=False),
+        settings=ConsumerSettings(servers, properties=properties),
+        topics=named,
+        pattern="" if pattern is None else _pattern(pattern),
+        partitions=() if partitions is None else _assigned(partitions),
+        starting=starting(options),
+        ending=ending(options),
+        most=number(FORMAT, options, "maxOffsetsPerTrigger"),
+        tasks=number(FORMAT, options, "minPartitions"),
+        skip_lost=not flag(FORMAT, options, "failOnDataLoss", default=True),
+        headers=flag(FORMAT, options, "includeHeaders", default=False),
     )
 
 
 def stream_options(options: Mapping[str, str]) -> ReadOptions:
     """Return what the options of a stream mean. Raises BuildError naming the option."""
-    if "endingoffsets" in options:
+    end = ends_with(options)
+    if end is not None:
         raise BuildError(
-            f"{FORMAT}: option endingOffsets is for spark.read, and this is a stream, which has no end; leave the option out, or end the query "
+            f"{FORMAT}: option {end} is for spark.read, and this is a stream, which has no end; leave the option out, or end the query "
             "with the records that are there: .trigger(availableNow=True)"
         )
     return read_options(options)
@@ -101,7 +107,7 @@ def _connection(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
-    found = _json("assign", text, '{"topic": [0, 1]}')
+    found = as_json("assign", text, '{"topic": [0, 1]}')
     try:
         return tuple(
             sorted({TopicPartition(topic, int(number)) for topic, numbers in found.items() for number in numbers})
@@ -110,41 +116,13 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
         raise BuildError(f'{FORMAT}: option assign has the form {{"topic": [0, 1]}}, got {text!r}') from None
 
 
-def _ending(text: str) -> Offsets:
-    found = _offsets("endingOffsets", text)
-    if found == "earliest" or (not isinstance(found, str) and EARLIEST in found.values()):
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
         raise BuildError(
-            f"{FORMAT}: option endingOffsets cannot be the earliest, for that is before any record, got {text!r}"
-        )
-    return found
-
-
-def _offsets(name: str, text: str) -> Offsets:
-    if text.lower() in ("earliest", "latest"):
-        return text.lower()
-    example = '"earliest", "latest" or {"topic": {"0": 5}}'
-    found = _json(name, text, example)
-    try:
-        places = {
-            TopicPartition(topic, int(number)): int(offset)
-            for topic, offsets in found.items()
-            for number, offset in offsets.items()
-        }
-    except (AttributeError, TypeError, ValueError):
-        raise BuildError(f"{FORMAT}: option {name} has the form {example}, got {text!r}") from None
-    for key, place in places.items():
-        if place < EARLIEST:
-            raise BuildError(
-                f"{FORMAT}: option {name} has {place} for {key}; give an offset, {EARLIEST} (the earliest) or {LATEST} (the latest)"
-            )
-    return places
-
-
-def _json(name: str, text: str, example: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise BuildError(f"{FORMAT}: option {name} has the form {example}, got {text!r}")
-    return found
+            f"{FORMAT}: option subscribePattern is not a regular expression of Python: {error}, got {text!r}"
+        ) from None
+    if not text:
+        raise BuildError(f"{FORMAT}: option subscribePattern is empty; give a regular expression of topics")
+    return text

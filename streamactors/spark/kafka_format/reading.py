@@ -5,36 +5,33 @@ Streams are planned by the planner of graphs on executors, so they notice delete
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from streamactors.collector import collecting_seldom
 from streamactors.errors import BuildError
-from streamactors.kafka.client import admin
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.ranges import RangeReader
-from streamactors.kafka.errors import RecordsGone, TopicNotFound
+from streamactors.kafka.errors import TopicNotFound
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.record_batches import record_batch
 from streamactors.kafka.subscriptions import Subscription, Subscriptions, TopicPartition
 from streamactors.spark.executors.offsets import name_of
 from streamactors.spark.executors.planner import Planner, Plans
+from streamactors.spark.executors.ranges import cut
 from streamactors.spark.format_options import TO_SKIP
-from streamactors.spark.kafka_format.options import (
-    EARLIEST,
-    FORMAT,
-    LATEST,
-    Offsets,
-    ReadOptions,
-    read_options,
-    stream_options,
-)
+from streamactors.spark.kafka_format.bounds import FORMAT
+from streamactors.spark.kafka_format.options import ReadOptions, read_options, stream_options
+from streamactors.spark.kafka_format.places import is_given, offsets_at, partitions_of
 from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.sink.batch_size import MAX_ROWS, TARGET_BATCH_S
 
+_log = logging.getLogger("streamactors.spark")
+
 Slice = tuple[str, int, int, int]
-"""What a task reads: topic, partition, first offset, offset behind the last."""
+"""What a task reads: topic, partition, first offset, offset after the last."""
 
 ROWS: Final = 4_000
 """Rows of a record batch: with fewer, Spark's work for each batch shows. librdkafka holds a few megabytes, so large records make small batches."""
@@ -47,15 +44,20 @@ def batch_ranges(options: Mapping[str, str]) -> list[Slice]:
     """Return the tasks of a plain read. Raises BuildError, TopicNotFound."""
     what = read_options(options)
     with Admin(what.settings) as client:
-        keys = _partitions(client, what)
-        starts = _places(client, keys, what.starting or "earliest", "startingOffsets", skip_lost=what.skip_lost)
-        ends = _places(client, keys, what.ending, "endingOffsets", skip_lost=what.skip_lost)
+        keys = partitions_of(client, what)
+        if not keys:
+            raise TopicNotFound(f"no topic matches {what.pattern} at {what.settings.bootstrap_servers}")
+        starts = offsets_at(client, keys, what.starting or "earliest", "startingOffsets", skip_lost=what.skip_lost)
+        ends = offsets_at(client, keys, what.ending, "endingOffsets", skip_lost=what.skip_lost)
     for key in keys:
-        if starts[key] > ends[key] and _is_given(what.ending, key):
+        if starts[key] > ends[key] and is_given(what.ending, key):
             raise BuildError(
-                f"{FORMAT}: the read of {key} would end at {ends[key]} (endingOffsets), before it begins at {starts[key]} (startingOffsets)"
+                f"{FORMAT}: the read of {key} would end at {ends[key]} ({_option(what.ending, 'endingOffsets')}), before it begins at "
+                f"{starts[key]} ({_option(what.starting, 'startingOffsets')})"
             )
-    return [(*key, starts[key], ends[key]) for key in keys if starts[key] < ends[key]]
+    keys = [key for key in keys if starts[key] < ends[key]]
+    pieces = cut([(starts[key], ends[key]) for key in keys], what.tasks or 1)
+    return [(*key, first, last) for key, spans in zip(keys, pieces, strict=True) for first, last in spans]
 
 
 def planner_of(options: Mapping[str, str]) -> Planner:
@@ -76,21 +78,21 @@ def rows_of(options: Mapping[str, str], part: Slice) -> Iterator[Any]:
 @lru_cache(KEPT)
 def _planner(options: str) -> Planner:
     what = stream_options(json.loads(options))
-    of: Subscription = Subscriptions.topics(*what.topics) if what.topics else Subscriptions.assignment(*what.partitions)
 
     def begin() -> dict[str, int]:
         with Admin(what.settings) as client:
-            keys = _partitions(client, what)
-            places = _places(client, keys, what.starting or "latest", "startingOffsets", skip_lost=what.skip_lost)
+            keys = partitions_of(client, what)
+            places = offsets_at(client, keys, what.starting or "latest", "startingOffsets", skip_lost=what.skip_lost)
             return _named(places)
 
     with Admin(what.settings) as client:
-        keys = _partitions(client, what)
-    where = StartPositions(what.settings, of, False, lambda _: None)
+        keys = partitions_of(client, what)
+    if not keys:
+        _log.warning("no topic matches %s at %s yet", what.pattern, what.settings.bootstrap_servers)
     return Planner(
         Plans(
             settings=what.settings,
-            subscription=of,
+            subscription=_subscription(what),
             first=_named(dict.fromkeys(keys, 0)),
             ends=None,
             commits=False,
@@ -102,7 +104,9 @@ def _planner(options: str) -> Planner:
             skip_lost=what.skip_lost,
             to_skip=TO_SKIP,
             topics=what.topics,
-            source=SourceIdentity(where.label, where.identity()),
+            pattern=what.pattern,
+            tasks=what.tasks,
+            source=_identity(what, sorted({key.topic for key in keys})),
         ),
         begin,
     )
@@ -114,66 +118,25 @@ def _reader(options: str) -> RangeReader:
     return RangeReader(what.settings, skip_lost=what.skip_lost, to_skip=TO_SKIP)
 
 
-def _partitions(client: Admin, what: ReadOptions) -> list[TopicPartition]:
-    there = {topic.name: topic.partitions for topic in client.topics()}
-    for topic in what.topics or sorted({key.topic for key in what.partitions}):
-        if topic not in there:
-            raise TopicNotFound(
-                f"no topic {topic} at {what.settings.bootstrap_servers}; create it with: streamactors topics create {topic}"
-            )
-    for key in what.partitions:
-        if key.partition not in range(there[key.topic]):
-            raise BuildError(
-                f"{FORMAT}: option assign names {key}, and the partitions of topic {key.topic} are 0 to {there[key.topic] - 1}"
-            )
-    if what.partitions:
-        return list(what.partitions)
-    return [TopicPartition(topic, number) for topic in sorted(what.topics) for number in range(there[topic])]
+def _subscription(what: ReadOptions) -> Subscription:
+    if what.pattern:
+        return Subscriptions.topic_pattern(what.pattern)
+    return Subscriptions.topics(*what.topics) if what.topics else Subscriptions.assignment(*what.partitions)
+
+
+def _identity(what: ReadOptions, topics: list[str]) -> SourceIdentity:
+    """Return what the checkpoint keeps of the source. `topics`: those that are read now."""
+    label = StartPositions(what.settings, _subscription(what), False, lambda _: None).label
+    with Admin(what.settings) as client:
+        ids = client.topic_ids(topics)
+        found = {"cluster id": client.cluster_id(), **{f"id of topic {name}": ids[name] for name in topics}}
+    return SourceIdentity(label, found)
 
 
 def _named(found: Mapping[TopicPartition, int]) -> dict[str, int]:
     return {name_of(key): place for key, place in found.items()}
 
 
-def _places(
-    client: Admin, keys: list[TopicPartition], wanted: Offsets, option: str, *, skip_lost: bool
-) -> dict[TopicPartition, int]:
-    """Return an offset for each partition. Raises BuildError, RecordsGone for an offset that the partition does not have."""
-    if isinstance(wanted, str):
-        return client.offsets(
-            dict.fromkeys(keys, admin.EARLIEST if wanted == "earliest" else admin.LATEST), committed=True
-        )
-    if set(wanted) != set(keys):
-        missing, foreign = sorted(set(keys) - set(wanted)), sorted(set(wanted) - set(keys))
-        said = [f"lacks {', '.join(map(str, missing))}"] * bool(missing) + [
-            f"names {', '.join(map(str, foreign))}, which is not read"
-        ] * bool(foreign)
-        raise BuildError(f"{FORMAT}: option {option} {' and '.join(said)}")
-    ends = {LATEST: admin.LATEST, EARLIEST: admin.EARLIEST}
-    asked = client.offsets({key: ends[place] for key, place in wanted.items() if place in ends}, committed=True)
-    given = {key: place for key, place in wanted.items() if place not in ends}
-    return {**asked, **_existing(client, given, option, skip_lost=skip_lost)}
-
-
-def _existing(
-    client: Admin, given: Mapping[TopicPartition, int], option: str, *, skip_lost: bool
-) -> dict[TopicPartition, int]:
-    """Return offsets that a user has given; with `skip_lost` the nearest ones that exist. Raises RecordsGone naming an offset that does not."""
-    lows = client.offsets(dict.fromkeys(given, admin.EARLIEST))
-    highs = client.offsets(dict.fromkeys(given, admin.LATEST))
-    found = {key: min(max(place, lows[key]), highs[key]) for key, place in given.items()}
-    lost = [
-        f"{place} for {key}, which {'ends' if place > highs[key] else 'begins'} at {found[key]}"
-        for key, place in sorted(given.items())
-        if found[key] != place
-    ]
-    if lost and not skip_lost:
-        raise RecordsGone(
-            f"{FORMAT}: option {option} has {' and '.join(lost)}; give offsets that exist, or {TO_SKIP}, which reads what is there"
-        )
-    return found
-
-
-def _is_given(wanted: Offsets, key: TopicPartition) -> bool:
-    """True if a user has given an offset of the partition by its number."""
-    return not isinstance(wanted, str) and wanted[key] not in (EARLIEST, LATEST)
+def _option(bound: Any, otherwise: str) -> str:
+    """Return the name of the option that a bound came from."""
+    return getattr(bound, "option", otherwise)

@@ -12,7 +12,7 @@ from streamactors.spark.shipping.parcel import by_value, made_with
 
 
 def register_kafka_format(spark: Any) -> None:
-    """Make the format `streamactors-kafka` known to a session: topics as tables and streams of Spark, without a jar.
+    """Register the format `streamactors-kafka` in a session: topics as tables and streams of Spark, without a jar.
 
         register_kafka_format(spark)
         spark.read.format("streamactors-kafka").option("kafka.bootstrap.servers", servers).option("subscribe", "t").load()

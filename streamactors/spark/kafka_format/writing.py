@@ -26,8 +26,9 @@ from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.settings import ClientSettings, ProducerSettings
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.spark.errors import SparkError
+from streamactors.spark.kafka_format.bounds import FORMAT
 from streamactors.spark.kafka_format.columns import check_columns, records_of
-from streamactors.spark.kafka_format.options import FORMAT, write_options
+from streamactors.spark.kafka_format.options import write_options
 
 _log = logging.getLogger("streamactors.spark")
 

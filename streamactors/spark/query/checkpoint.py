@@ -18,6 +18,7 @@ from typing import Any, Final
 from streamactors.engine.marks.ownership import Positions
 from streamactors.spark.errors import CheckpointError
 from streamactors.spark.files import Files
+from streamactors.spark.query.kept_windows import agree, in_words
 from streamactors.spark.query.source_identity import SourceIdentity, difference, merged
 
 OURS: Final = "streamactors.json"
@@ -25,7 +26,7 @@ LOCK: Final = "streamactors.lock"
 GRAPH: Final = "streamactors-graph.json"
 FORMAT_VERSION: Final = 2
 LABELS_ONLY: Final = 1
-"""The version that kept only the labels of the sources."""
+"""The version of the file that kept only the labels of the sources."""
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -41,7 +42,7 @@ class Kept:
 
 
 class Checkpoint:
-    """See the module. Opened by one run at a time; `close` releases it."""
+    """The folder of a checkpoint. Opened by one run at a time; `close` releases it."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -54,7 +55,8 @@ class Checkpoint:
     def open(self, sources: Sequence[SourceIdentity], schema: str, windows: Mapping[str, Any] | None = None) -> None:
         """Lock and check it for a graph with these sources, whose rows have this schema. Raises CheckpointError in one sentence.
 
-        `windows`: the names of the "stores" and the "application" of the windows whose states the checkpoint keeps, if it keeps any."""
+        `windows`: of the windows whose states the checkpoint keeps, if it keeps any: the names of their "stores", their "application", and
+        what the "windows" are (kept_windows.py)."""
         self._lock()
         try:
             self._check(sources, schema)
@@ -141,14 +143,14 @@ class Checkpoint:
         files = self._files
         mine = None if windows is None else {"version": 1, **windows}
         theirs = json.loads(files.read(GRAPH)) if files.has(GRAPH) else None
-        if theirs is not None and mine != theirs:
+        if theirs is not None and (mine is None or not agree(theirs, mine)):
             raise CheckpointError(
-                f"checkpoint {self._folder} has {_windows(theirs)}, and this graph has {_windows(mine)}; "
+                f"checkpoint {self._folder} has {in_words(theirs)}, and this graph has {in_words(mine)}; "
                 "give this graph a checkpoint of its own"
             )
-        if mine is None or theirs is not None:
+        if mine is None or mine == theirs:
             return
-        if files.names("commits"):
+        if theirs is None and files.names("commits"):
             raise CheckpointError(
                 f"checkpoint {self._folder} was written by a graph without windows, or {GRAPH} was deleted from it; "
                 "give this graph a checkpoint of its own"
@@ -226,13 +228,9 @@ class Checkpoint:
 
     def _damaged(self, what: str) -> CheckpointError:
         return CheckpointError(
-            f"checkpoint {self._folder} is not whole: {what}; restore it from a copy, or delete the whole folder to begin anew "
+            f"checkpoint {self._folder} is incomplete: {what}; restore it from a copy, or delete the whole folder to begin anew "
             "(what was written before is then written again)"
         )
-
-
-def _windows(kept: Mapping[str, Any] | None) -> str:
-    return "no windows" if kept is None else f"the windows {', '.join(kept['stores'])} of {kept['application']!r}"
 
 
 def _numbers(names: list[str]) -> set[int]:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Timeout
+from streamactors.durations import Duration
 from streamactors.engine.marks.ownership import Positions
+from streamactors.living import Living
+from streamactors.spark.query.executors import executors_of
+
+RUNNING: Final[Living[SparkStreamQuery]] = Living()
+"""The queries of this process that Spark has started and that have not ended."""
 
 
 class SparkStreamQuery:
@@ -18,6 +23,7 @@ class SparkStreamQuery:
         self._ended: StreamFuture[None] = StreamFuture("Spark query")
         self._spark: Any = None
         self._id: str | None = None
+        self._name: str | None = None
         self._stop: Callable[[], None] = lambda: None
         self._stop_early = False
         self._counts: Callable[[], dict[str, Any]] = dict
@@ -32,6 +38,11 @@ class SparkStreamQuery:
         return self._id
 
     @property
+    def name(self) -> str | None:
+        """The query's name in Spark's progress, listeners and pages. None before Spark has started it."""
+        return self._name
+
+    @property
     def is_active(self) -> bool:
         """True until the query has ended."""
         return not self._ended.done()
@@ -41,8 +52,8 @@ class SparkStreamQuery:
         """A future that completes, or fails, with the query; can be awaited."""
         return self._ended
 
-    def await_termination(self, timeout: Timeout | None = None) -> bool:
-        """Wait up to `timeout` (seconds, a timedelta or a text; None: without limit) for the end; return whether the query has ended.
+    def await_termination(self, timeout: Duration | None = None) -> bool:
+        """Wait up to `timeout` (seconds, a timedelta or a string; None: without limit) for the end; return whether the query has ended.
 
         Raises the query's error: the very exception of the user's function where that one failed."""
         try:
@@ -57,8 +68,8 @@ class SparkStreamQuery:
         """Return the error of the query; None while it runs and when it ended well."""
         return self._ended.exception(0) if self._ended.done() else None
 
-    def stop(self, timeout: Timeout | None = 60.0) -> None:
-        """End the query now, and wait up to `timeout` (seconds, a timedelta or a text; None: without limit) for its end. A batch that is being written is interrupted, and comes again when the graph is run again."""
+    def stop(self, timeout: Duration | None = 60.0) -> None:
+        """End the query now, and wait up to `timeout` (seconds, a timedelta or a string; None: without limit) for its end. A batch that is being written is interrupted, and comes again when the graph is run again."""
         with self._lock:
             stop = self._stop
             self._stop_early = True
@@ -84,6 +95,17 @@ class SparkStreamQuery:
                 counts["spark"] = None
         return counts
 
+    def executors(self) -> list[dict[str, Any]]:
+        """Return a row for each executor that Spark's driver knows: `id`, `state`, `address`, `cores`, `tasks` (running now), `done`, `failed`, and the
+        memory of cached blocks. Nothing before the query has started, with Spark Connect, or when the JVM has gone. Waits for the JVM."""
+        query = self._spark
+        if query is None or not self.is_active:
+            return []
+        try:
+            return executors_of(query)
+        except Exception:  # noqa: BLE001  # the JVM, or the session, has gone
+            return []
+
     def lag(self) -> dict[str, int]:
         """Return per partition the number of positions between the checkpoint and the end, where the source knows its end."""
         ends = self._ends()
@@ -105,10 +127,14 @@ class SparkStreamQuery:
     def started(self, query: Any) -> None:
         """Spark has started the query."""
         self._id = str(query.id)  # asked now: the JVM may go away
+        name = getattr(query, "name", None)
+        self._name = None if name is None else str(name)
         self._spark = query
+        RUNNING.add(self)
 
     def end(self, error: BaseException | None) -> None:
         """The query and the stream have ended."""
+        RUNNING.discard(self)
         if error is None:
             self._ended.try_complete(None)
         else:

@@ -30,7 +30,7 @@ NO_WORKER: Final = "Python worker failed to connect back"
 """Spark gives a Python process that plans a read 10 s to start, whatever is configured; a busy machine may take longer."""
 
 _OF_PYTHON: Final = re.compile(r"Python (worker|data source|process)|Cannot run program")
-"""Where a process of Python could not do its work, the reason may be what that Python lacks."""
+"""Errors after which the Python of Spark's processes is checked for what it lacks."""
 
 RETRIES: Final = 10
 
@@ -40,10 +40,10 @@ LOOK_S: Final = 0.005
 _SESSION_STOPPED: Final = "the Spark session was stopped while the query ran; run the graph again with another session: it continues from the checkpoint"
 _JVM_GONE: Final = f"{JVM_GONE}; its graph continues from the checkpoint"
 SESSION_LOOK_S: Final = 1
-"""A query asks so often whether its session has been stopped."""
+"""How often a query asks whether its session was stopped."""
 
 SLOW_END_S: Final = 5.0
-"""The query says once what it waits for if it still runs so long after it was asked to end, or after its unbounded stream has ended."""
+"""The query logs once what it waits for if it still runs this long after it was asked to end, or after its unbounded stream has ended."""
 
 _STARTING: Final = threading.Lock()
 """PySpark starts its callback server with the first query: two queries at once would start two, and one of them would never be called."""
@@ -96,12 +96,17 @@ class QueryRunner:
         self._lock = threading.Lock()
         self._started = threading.Event()
 
+    def name_otherwise(self, text: str) -> None:
+        """Name the query, unless a name was given. Call it before the query starts: in `prepare`."""
+        if self._name is None:
+            self._name = QueryName(text, is_given=False)
+
     def start(self) -> None:
         """Start the query; returns at once."""
         threading.Thread(target=self._run, name="spark query", daemon=True).start()
 
     def ends_soon(self) -> None:
-        """Start the time after which the query says what it waits for. Call it when the query was asked to end; any thread, returns at once."""
+        """Start the time after which the query logs what it waits for. Call it when the query was asked to end; any thread, returns at once."""
         with self._lock:
             if self._over or self._slow_end is not None:
                 return
@@ -202,7 +207,7 @@ class QueryRunner:
                 raise
             if self._lacking(raised) is not None:
                 raise  # another try would end alike
-            _log.warning("Spark's Python process did not come up within its 10 s; the query is started again")
+            _log.warning("Spark's Python process did not start within its limit of 10 s; the query is started again")
             return False
         return True
 
@@ -213,7 +218,7 @@ class QueryRunner:
             return False
 
     def _lacking(self, raised: Exception) -> str | None:
-        """Return what the Python of Spark's processes lacks, where that may be why they failed."""
+        """Return what the Python of Spark's processes lacks, if that may have caused their failure."""
         return lacks(self._spark.sparkContext.pythonExec) if _OF_PYTHON.search(str(raised)) else None
 
     def frame(self, options: Mapping[str, str]) -> Any:
@@ -248,7 +253,7 @@ class QueryRunner:
             self._writing = None
 
     def meant(self, raised: BaseException) -> BaseException | None:
-        """Return the error behind an exception of Spark's; None when the query was stopped on purpose."""
+        """Return the error that caused an exception of Spark; None when the query was stopped on purpose."""
         failed = self._user_error
         if failed is not None:
             if is_lost(failed, self._spark):  # the function was in a call to Spark when the JVM died
@@ -279,10 +284,10 @@ class QueryRunner:
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return (
                 f"no space is left for checkpoint {self._checkpoint}, for what is written, or for Spark's own temporary files; "
-                "free some and run the graph again, it goes on at the checkpoint"
+                "free some and run the graph again, it continues at the checkpoint"
             )
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if not lines:
-            return "the query failed without a word"
+            return "the query failed without an error message"
         said = [line for line in lines if line.startswith(("RuntimeError:", "ConnectionError:", "Caused by:"))]
         return lines[0] if not said else f"{lines[0]} {said[-1]}"

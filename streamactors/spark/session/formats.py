@@ -1,4 +1,4 @@
-"""Formats: data sources in Python that are made known to a session.
+"""Formats: data sources in Python that are registered in a session.
 
 Spark refuses a name that the *active* session of the thread knows and this one does not, as if it were taken. So a second session of one
 Spark (`spark.newSession()`, as notebooks have) could not register what the first one has. The session is made the active one meanwhile."""
@@ -13,13 +13,13 @@ from streamactors.spark.session.session import is_connect
 
 
 def register_format(spark: Any, source: Any) -> None:
-    """Make a subclass of DataSource known to a session, in place of one that had its name."""
+    """Register a subclass of DataSource in a session; it replaces one of the same name."""
     with _active(spark):
         spark.dataSource.register(source)
 
 
 def register_bridge(spark: Any) -> None:
-    """Make the bridge's format known to a session. By value, so that executors need pyarrow and PySpark, and nothing of this package."""
+    """Register the bridge's format in a session. By value, so that executors need pyarrow and PySpark, and nothing of this package."""
     import pyspark.cloudpickle
 
     from streamactors.spark.bridge import reader

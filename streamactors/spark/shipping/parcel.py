@@ -128,7 +128,7 @@ def _registered(cloudpickle: Any, modules: Iterable[ModuleType]) -> Iterator[Non
 def _uninstalled_by_value(cloudpickle: Any) -> Iterator[None]:
     modules = [
         module
-        for name, module in list(sys.modules.items())
+        for name, module in sys.modules.copy().items()  # another thread may import meanwhile
         if isinstance(module, ModuleType) and module.__name__ == name and not _is_installed(module)
     ]
     with _registered(cloudpickle, modules):

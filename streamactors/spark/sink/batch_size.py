@@ -10,7 +10,7 @@ from typing import Final
 
 MAX_ROWS: Final = 100_000
 TARGET_BATCH_S: Final = 5.0
-"""What a sink aims at unless it is told otherwise."""
+"""The default target of a sink."""
 
 REMEMBERED: Final = 8
 """Number of batches in the estimate."""

@@ -59,7 +59,7 @@ class MicroBatch:
 
 
 class BatchState:
-    """See the module."""
+    """The rows and marks of one sink, and the batch that Spark has."""
 
     def __init__(self) -> None:
         self.phase = BatchPhase.WAITING
@@ -67,7 +67,7 @@ class BatchState:
         self.given: MicroBatch | None = None
         self.segments: deque[MarkedRows] = deque()
         self.rows = 0  # in the segments
-        self.tail: list[Any] = []  # behind the last mark
+        self.tail: list[Any] = []  # after the last mark
         self.tail_rows = 0
         self.input_over = False
         self._until: Positions = {}
@@ -75,7 +75,7 @@ class BatchState:
     # ── from Spark ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, start: Mapping[str, int], until: Mapping[str, int] | None = None) -> None:
-        """Spark's first question: continue at `start`; with `until`, first repeat the batch from `start` to `until`."""
+        """Spark's first request: continue at `start`; with `until`, first repeat the batch from `start` to `until`."""
         assert self.phase is BatchPhase.WAITING
         self.position = dict(start)
         if until is None or dict(until) == self.position:
@@ -87,7 +87,7 @@ class BatchState:
     def acknowledge(self, start: Mapping[str, int]) -> PositionMark:
         """Spark asks for the batch that follows `start`, so its checkpoint covers everything before: return the mark that became done.
 
-        Raises CheckpointError if `start` is neither the end of the batch it was given nor where it stood before."""
+        Raises CheckpointError if `start` is neither the end of the batch it was given nor its position before."""
         if self.given is not None and dict(start) == self.given.end:
             done = self.given.mark
             self.position = self.given.end
@@ -96,7 +96,7 @@ class BatchState:
         if dict(start) == self.position:
             return {}
         raise CheckpointError(
-            f"Spark asks for what follows {dict(start)}, but was given nothing that ends there (it stands at "
+            f"Spark asks for what follows {dict(start)}, but was given nothing that ends there (it is at "
             f"{self.position}); its checkpoint was changed while the query ran"
         )
 
@@ -140,7 +140,7 @@ class BatchState:
         self.tail_rows += rows
 
     def mark(self, positions: Mapping[str, int], mark: PositionMark) -> PositionMark:
-        """A mark has come behind the rows. Return the mark if it is done already, because the checkpoint covers it.
+        """A mark has come after the rows. Return the mark if it is done already, because the checkpoint covers it.
 
         Raises CheckpointError when a batch is repeated and rows have come from after its end, and when a source ended before the checkpoint."""
         segments = self.segments
@@ -148,7 +148,7 @@ class BatchState:
         for name, place in positions.items():
             if place < self.position.get(name, place):
                 raise CheckpointError(
-                    f"the checkpoint goes on at {self.position[name]} of {name}, but the input ends at {place}: it is not the data that the "
+                    f"the checkpoint continues at {self.position[name]} of {name}, but the input ends at {place}: it is not the data that the "
                     "checkpoint was written for; give other data a checkpoint of its own"
                 )
         if not self.tail_rows and all(reached.get(name) == place for name, place in positions.items()):
@@ -167,7 +167,7 @@ class BatchState:
         return {}
 
     def end_of_input(self) -> None:
-        """The input has ended. Rows behind the last mark are dropped: no mark covers them, so the next run reads them again.
+        """The input has ended. Rows after the last mark are dropped: no mark covers them, so the next run reads them again.
 
         Raises CheckpointError when a batch could not be repeated to its end."""
         self.input_over = True
@@ -186,7 +186,7 @@ class BatchState:
     def room(self, target: int) -> int:
         """Return how many rows may still be gathered for the next batch of `target` rows. The batch that Spark has does not count.
 
-        While no mark has come behind a row there is always room, because a batch ends at a mark: at least one row, and at least as many as
+        While no mark has come after a row there is always room, because a batch ends at a mark: at least one row, and at least as many as
         came so far."""
         if self.phase is BatchPhase.WAITING or self.input_over:
             return 0
@@ -204,7 +204,7 @@ class BatchState:
 
     @property
     def retained_rows(self) -> int:
-        """Rows held for Spark: given, gathered, and behind the last mark."""
+        """Rows held for Spark: given, gathered, and after the last mark."""
         return (self.given.rows if self.given is not None else 0) + self.rows + self.tail_rows
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────

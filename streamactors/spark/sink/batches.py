@@ -1,6 +1,6 @@
 """The batches of a run, shared by the island that fills them and the bridge's threads that give them to Spark.
 
-The decisions are made in batch_state.py and batch_size.py. There is one lock with one condition; Spark's question for the next batch waits on it."""
+The decisions are made in batch_state.py and batch_size.py. There is one lock with one condition; Spark's request for the next batch waits on it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from streamactors.spark.sink.batch_size import BatchSize
 from streamactors.spark.sink.batch_state import BatchPhase, BatchState, MicroBatch
 
 LATEST_WAIT_S: Final = 0.5
-"""How long a question for the next batch waits; without a wait Spark would ask again every 10 ms."""
+"""How long a request for the next batch waits; without a wait Spark would ask again every 10 ms."""
 
 SILENCE_S: Final = 0.01
-"""A batch that is not full is given when no row has come for so long."""
+"""A batch that is not full is given to Spark when no row has come for this long."""
 
 FILL_S: Final = 0.2
-"""A batch that is not full is given after so long, though rows still come."""
+"""A batch that is not full is given to Spark after this time, even if rows still come."""
 
+GATHERS: Final = "until Spark takes the batch"
+PLANS: Final = "Spark plans the batch"
+WRITES: Final = "Spark runs it, and its checkpoint"
 PLAN_WAIT_S: Final = 5.0
 EMPTY_AFTER_S: Final = 5.0
-"""A range without rows is given to Spark when no row has come for so long. It moves the checkpoint, at the cost of a batch."""
+"""A range without rows is given to Spark when no row has come for this long. It moves the checkpoint, at the cost of a batch."""
 
 
 class MicroBatches:
     """`changed()` is called, on any thread, when the island should look at its demand again; `acknowledged(mark)` when Spark's
     checkpoint has everything before a mark. `others_behind(mark)` returns whether another sink of the run has not done everything before a
-    mark; `when_others_done(mark, then)` calls `then` when all of them have."""
+    mark; `when_others_done(mark, then)` calls `then` when all of them have. `reached(mark, hop)`: everything before a mark has passed a hop of
+    the latency table."""
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class MicroBatches:
         acknowledged: Callable[[PositionMark], None],
         others_behind: Callable[[PositionMark], bool],
         when_others_done: Callable[[PositionMark, Callable[[], None]], None],
+        reached: Callable[[PositionMark, str], None] = lambda mark, hop: None,
     ) -> None:
         self.state = BatchState()
         self._size = BatchSize(max_rows, target_ms)
@@ -51,6 +56,7 @@ class MicroBatches:
         self._acknowledged = acknowledged
         self._others_behind = others_behind
         self._when_others_done = when_others_done
+        self._reached = reached
         self._awaits_others = False
         self._condition = threading.Condition()
         self._error: BaseException | None = None
@@ -70,7 +76,7 @@ class MicroBatches:
                 self._condition.notify_all()  # there may be no room left, and the other sinks need more elements
 
     def mark(self, positions: Positions, mark: PositionMark) -> None:
-        """A mark has come behind the rows."""
+        """A mark has come after the rows."""
         with self._condition:
             known = self.state.mark(positions, mark)
             self._condition.notify_all()
@@ -98,7 +104,7 @@ class MicroBatches:
 
     @property
     def waiting(self) -> bool:
-        """True before Spark's first question, which says where to begin."""
+        """True before Spark's first request, which says where to begin."""
         return self.state.phase is BatchPhase.WAITING
 
     def begin(self, start: Positions, until: Positions | None) -> None:
@@ -140,6 +146,7 @@ class MicroBatches:
                 )
                 if batch is not None:
                     if fresh:
+                        self._reached(batch.mark, GATHERS)
                         self._given_at = time.monotonic()
                         self._empty_since = None
                         # the batch was full -> the island looked, saw no room and asked for nothing -> the cut made room for the next one
@@ -207,11 +214,18 @@ class MicroBatches:
                     if self.state.given is not None and not self._given_at:
                         self._given_at = time.monotonic()
                     found = self.state.batch(start, end)
+                    self._reached(found.mark, PLANS)
                     return found.rows, found.chunks
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return None
                 self._condition.wait(left)
+
+    def given(self) -> PositionMark | None:
+        """Return the mark of the batch that Spark has; None if it has none, or one of an earlier run that it repeats."""
+        with self._condition:
+            given = self.state.given
+            return None if given is None else dict(given.mark)
 
     def _raise_error(self) -> None:
         if self._error is not None:

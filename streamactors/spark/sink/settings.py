@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streamactors.clock import Timeout, timeout_s
+from streamactors.durations import Duration, duration_s
 from streamactors.errors import BuildError
 from streamactors.spark.query.query_name import checked_name
 from streamactors.spark.rows import BadRow
@@ -14,7 +14,7 @@ from streamactors.spark.schema import RowSchema
 from streamactors.spark.sink.batch_size import TARGET_BATCH_S
 from streamactors.stages.checks import plain_function
 
-Trigger = Timeout | None
+Trigger = Duration | None
 """When Spark begins a batch. None: when the previous batch is written. "available_now": until the input ends. Otherwise the time between
 batches: a number of seconds, a timedelta, or a string such as "5 seconds"."""
 
@@ -28,7 +28,7 @@ def trigger_of(who: str, given: Any) -> dict[str, Any]:
     if given == "available_now":
         return {"availableNow": True}
     try:
-        ms = timeout_s(given) * 1_000
+        ms = duration_s(given, "trigger") * 1_000
     except (TypeError, ValueError):
         ms = 0
     if SHORTEST_MS <= ms <= LONGEST_MS:
@@ -57,7 +57,8 @@ class SparkSinkSettings:
     """False skips records that retention deleted before Spark wrote them. True fails the query."""
 
     query_name: str | None = None
-    """The query's name in Spark's progress and pages. A session has one active query of a name."""
+    """The query's name in Spark's progress, listeners and pages. A session has one active query of a name. None: the sink and what it reads, as in
+    "SparkSink.parquet topic flights", with a number if that name is taken."""
 
     bind: str = "127.0.0.1"
     """The address where this process serves the rows."""

@@ -28,7 +28,7 @@ from streamactors.spark.query.runner import QueryRunner
 from streamactors.spark.query.source_identity import SourceIdentity
 from streamactors.spark.rows import Rows, largest
 from streamactors.spark.sink.batch_state import PLENTY
-from streamactors.spark.sink.batches import MicroBatches
+from streamactors.spark.sink.batches import WRITES, MicroBatches
 from streamactors.spark.sink.settings import SinkTarget
 
 CLAIM_TIMEOUT_S = 60.0
@@ -37,15 +37,17 @@ _log = logging.getLogger("streamactors.spark")
 
 
 class SparkSinkLogic(Logic):
-    """See the module."""
+    """The stage on its island; it prepares, starts and ends the query."""
 
     keep_going = True  # the query ends after its input
+    last_hop = WRITES
     in_: Connection
 
     def __init__(self, target: SinkTarget) -> None:
         self._target = target
         self.query = SparkStreamQuery()
         self._rows = Rows(target.schema.arrow, target.settings.dead_letters)
+        self._skip_lost = not target.settings.fail_on_data_loss
         self._largest = (
             PLENTY  # the most rows of an element so far; the first element is asked for alone, for it may be a table
         )
@@ -80,13 +82,19 @@ class SparkSinkLogic(Logic):
             changed=lambda: look.invoke(None),
             acknowledged=lambda mark: progress.done(self, mark),
             others_behind=lambda mark: progress.sinks != alone and progress.is_behind(mark, among=self._is_other),
+            reached=lambda mark, hop: None if progress.hops is None else progress.hops.reached(self, mark, hop),
             when_others_done=lambda mark, then: progress.when_done(mark, then, self._is_other, other_failed),
         )
         ended = self.async_callback(self._on_query_ended)
         query_name = target.settings.query_name
+        write, trace = target.write, self.interpreter.island.run.trace
+        if trace is not None:
+            from streamactors.spark.sink.batch_trace import BatchTrace
+
+            write = BatchTrace(trace, self.name, self._batches.given).around(write)
         self._runner = QueryRunner(
             target.spark,
-            target.write,
+            write,
             target.schema.spark,
             target.checkpoint,
             target.trigger,
@@ -109,8 +117,8 @@ class SparkSinkLogic(Logic):
             self._claimed.notify_all()
         if again:
             error = SparkError(
-                f"source {handle.label} was started again within the run; behind SparkSink run the whole graph again, "
-                "it goes on at the checkpoint"
+                f"source {handle.label} was started again within the run; before a SparkSink run the whole graph again, "
+                "it continues at the checkpoint"
             )
             self.async_callback(self.fail_stage).invoke(error)
 
@@ -145,6 +153,7 @@ class SparkSinkLogic(Logic):
                 f"the trigger available_now ends with its input, and {unbounded[0]} never ends; "
                 'make it end: Consumer.source(…, until="end")'
             )
+        self._runner.name_otherwise(f"{self.name} {', '.join(handle.label for handle in handles)}")
         self._checkpoint = Checkpoint(Files(target.spark, target.checkpoint))
         self._checkpoint.open(
             [SourceIdentity(handle.label, handle.identity()) for handle in handles],
@@ -168,7 +177,9 @@ class SparkSinkLogic(Logic):
         assert self._checkpoint is not None
         self._new_query = True
         with self._own_errors():
-            return self._checkpoint.initial(lambda: _joined(handle.initial() for handle in self._all_handles()))
+            return self._checkpoint.initial(
+                lambda: _joined(handle.initial(skip_lost=self._skip_lost) for handle in self._all_handles())
+            )
 
     def latest(self, start: Positions) -> tuple[Positions, bool]:
         """See bridge.Answering."""
@@ -208,16 +219,14 @@ class SparkSinkLogic(Logic):
         for i, handle in enumerate(self._all_handles()):
             part = _part(start, i)
             if not handle.identity() and part != handle.initial():
-                self._say_that_it_is_taken_for_the_same(handle.label, part)
-            handle.begin(
-                part, None if until is None else _part(until, i), skip_lost=not self._target.settings.fail_on_data_loss
-            )
+                self._warn_that_the_source_is_not_verified(handle.label, part)
+            handle.begin(part, None if until is None else _part(until, i), skip_lost=self._skip_lost)
         self.async_callback(self._look).invoke(None)
 
-    def _say_that_it_is_taken_for_the_same(self, label: str, start: Positions) -> None:
+    def _warn_that_the_source_is_not_verified(self, label: str, start: Positions) -> None:
         _log.warning(
-            "checkpoint %s: a %s source has no identity to compare, so this run takes it for the same elements as before, with new ones only "
-            "at the end, and begins behind the first %s; give other elements a checkpoint of their own",
+            "checkpoint %s: cannot verify that this %s source matches the checkpoint; continuing after element %s; "
+            "give other elements a checkpoint of their own",
             self._target.checkpoint,
             label,
             sum(start.values()),
@@ -238,7 +247,7 @@ class SparkSinkLogic(Logic):
             self.in_.want(self._elements(room))
 
     def _elements(self, room: int) -> int:
-        """Return how many elements to take for so many rows. Any element may be as large as the largest so far; rows between two marks
+        """Return how many elements to take for this many rows. Any element may be as large as the largest so far; rows between two marks
         cannot be split, and should fit into one batch."""
         return max(1, min(MAX_ASKED, room // self._largest))
 
@@ -274,7 +283,7 @@ class SparkSinkLogic(Logic):
         self.in_.cancel(NO_MORE_ELEMENTS)
 
     def fail_stage(self, error: BaseException) -> None:
-        """The stage lives until the query has ended too."""
+        """The stage stays until the query has ended, too."""
         if self._outcome is None:
             self._outcome = error
         if self._query_ended:
@@ -307,6 +316,10 @@ class SparkSinkLogic(Logic):
                 self._bridge.close()
             if self._checkpoint is not None:
                 self._checkpoint.close()
+
+    def outside_wait(self) -> str:
+        rows = self._batches.snapshot()["given_rows"]
+        return f"until Spark has written its batch of {rows:,} rows" if rows else "until Spark asks for its next batch"
 
     def snapshot_state(self) -> str:
         counts = self._batches.snapshot()

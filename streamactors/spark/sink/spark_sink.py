@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamactors.dsl.sink import Sink
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Needs
 from streamactors.engine.stage import SINK, GraphStage
+from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
 from streamactors.spark.files import absolute
@@ -42,13 +43,15 @@ class SparkSinkStage(GraphStage):
     Marks: done when Spark's checkpoint has the batch that ends there."""
 
     shape = SINK
-    reads_marks = True
 
     def __init__(self, name: str, target: SinkTarget) -> None:
         self.name = name
         self.target = target
-        self.needs = Needs(name, exact=True, no_memory=True, replays=True, instead=ON_EXECUTORS)
-        self.owns_positions = f"Spark's checkpoint {target.checkpoint}"
+        self.traits = StageTraits(
+            reads_marks=True,
+            needs=Needs(name, exact=True, no_memory=True, replays=True, instead=ON_EXECUTORS),
+            owns_positions=f"Spark's checkpoint {target.checkpoint}",
+        )
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = SparkSinkLogic(self.target)
@@ -56,14 +59,15 @@ class SparkSinkStage(GraphStage):
 
 
 class SparkSink:
-    """Factories. Elements are tuples, dicts or dataclass instances that fit the schema, or Arrow record batches and tables.
+    """Factories. Elements are tuples, dicts, instances of dataclasses, pydantic models or msgspec structs that fit the schema, or Arrow record
+    batches and tables, or DataFrames of pandas.
 
     The sources must be readable again (Kafka topics, ranges, lists, files), and the stages on the way must keep the order and remember
     nothing: after a crash a batch is made again from its range of positions. The checkpoint says what was written. A second run with the
     same checkpoint continues after it, and the committed offsets of a Kafka group follow it.
 
     Every sink takes these arguments:
-    `schema`: DDL ("key string, n long") or a StructType.
+    `schema`: DDL ("key string, n long"), a StructType, a dataclass, a pydantic model, a msgspec struct, or a pa.schema.
     `checkpoint`: a folder that no other query uses. A relative path begins at this process's working directory.
     `max_rows`: the most rows of a batch.
     `settings`: the trigger, dead letters, the query's name, and the address that serves the rows: SparkSinkSettings.

@@ -49,7 +49,7 @@ def chosen(schema: Iterable[pa.Field], names: list[str], take: Callable[[int], A
         if name not in known:
             raise Misfit(f"field '{path}{name}' is not in the schema, which has {', '.join(known)}")
         if names.count(name) > 1:
-            raise Misfit(f"field '{path}{name}' is there twice")
+            raise Misfit(f"field '{path}{name}' occurs twice")
     places = {name: i for i, name in enumerate(names)}
     return [
         fitted(take(places[field.name]), field, path + field.name)

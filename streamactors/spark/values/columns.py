@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import fields, is_dataclass
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any, Final
@@ -18,9 +17,10 @@ import pyarrow.compute as pc
 from streamactors.engine.user_code import shortened
 from streamactors.spark.values.leaves import infinite_by_cast, leaf_of, unwrapped
 from streamactors.spark.values.misfit import Misfit, misfit, null
+from streamactors.spark.values.records import has_fixed_names, more_names, names_in
 
 FEW: Final = 16
-"""One suspect in so many rows is looked at by itself; with more of them the types of all values are cheaper."""
+"""With fewer suspects than one in this many rows each is checked alone; with more, a check of the types of all values is cheaper."""
 
 
 class Column:
@@ -195,7 +195,7 @@ class _Struct(Column):
 
 
 class Fields:
-    """The named fields of a row, or of a struct: a tuple, a mapping or a dataclass instance gives their values."""
+    """The named fields of a row, or of a struct: a tuple, a mapping or a record gives their values."""
 
     def __init__(self, schema: Iterable[pa.Field]) -> None:
         self._columns = [(field.name, column_of(field)) for field in schema]
@@ -221,7 +221,8 @@ class Fields:
                 return zip(*rows, strict=True)
             if issubclass(kind, dict) and all(map(self._known.issuperset, rows)):
                 return [[row.get(name) for row in rows] for name in self.names]
-            if is_dataclass(kind) and self._known.issuperset(field.name for field in fields(kind)):
+            names = names_in(kind)
+            if names is not None and self._known.issuperset(names) and has_fixed_names(kind):
                 return [list(map(attrgetter(name), rows)) for name in self.names]
         return zip(*map(self.values_of, rows), strict=True)
 
@@ -236,13 +237,16 @@ class Fields:
         if isinstance(row, Mapping):
             self._refuse_others(row)
             return [row.get(name) for name in self.names]
-        if is_dataclass(row) and not isinstance(row, type):
+        names = names_in(type(row))
+        if names is not None:
             missing = [name for name in self.names if not hasattr(row, name)]
             if missing:
                 raise ValueError(f"it has no field {missing[0]!r}")
-            self._refuse_others(field.name for field in fields(row))
+            self._refuse_others((*names, *more_names(row)))
             return [getattr(row, name) for name in self.names]
-        raise ValueError(f"a tuple, a dict or a dataclass instance is needed, not {type(row).__name__}")
+        raise ValueError(
+            f"a tuple, a dict or a record is needed, not {type(row).__name__}; a record is of a dataclass, pydantic model or msgspec struct"
+        )
 
     def _refuse_others(self, names: Iterable[Any]) -> None:
         unknown = [name for name in names if name not in self._known]
@@ -287,7 +291,7 @@ def _boolean_within(lists: Sequence[Any], made: pa.Array, suspects: pa.Array | N
 
 
 def _elements(value: Any) -> Any:
-    """Return the elements of an array's value. Raises TypeError: a string is no array of its letters."""
+    """Return the elements of an array's value. Raises TypeError: a string is not an array of its letters."""
     value = unwrapped(value)
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"a list is needed; {type(value).__name__} is one value, not an array of its parts")

@@ -72,7 +72,7 @@ def unwrapped(value: Any) -> Any:
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if type(value).__name__ in ("NaTType", "NAType"):
-        raise TypeError("a missing value of pandas is no null; give None")
+        raise TypeError("a missing value of pandas is not a null; give None")
     if isinstance(value, (datetime, timedelta)) and any(getattr(value, name, 0) for name in _NANOSECONDS):
         raise ValueError(_TOO_FINE)
     numpy = sys.modules.get("numpy")
@@ -80,7 +80,7 @@ def unwrapped(value: Any) -> Any:
         return value
     if isinstance(value, (numpy.datetime64, numpy.timedelta64)):
         if numpy.isnat(value):
-            raise TypeError("a missing value of numpy (NaT) is no null; give None")
+            raise TypeError("a missing value of numpy (NaT) is not a null; give None")
         name, unit = ("datetime64", "timedelta64")[isinstance(value, numpy.timedelta64)], numpy.datetime_data(value)[0]
         if unit in ("ns", "ps", "fs", "as"):
             exact = value.astype(f"{name}[us]")
@@ -89,13 +89,13 @@ def unwrapped(value: Any) -> Any:
             value = exact
         return value.item()
     if value is numpy.ma.masked:
-        raise TypeError("a masked value of numpy is no null; give None")
+        raise TypeError("a masked value of numpy is not a null; give None")
     return value.tolist()
 
 
 def _integer(value: Any) -> int:
     if isinstance(value, bool):
-        raise TypeError("a boolean is no number")
+        raise TypeError("a boolean is not a number")
     return index(value)
 
 

@@ -8,7 +8,7 @@ from streamactors.engine.user_code import shortened
 
 
 class Misfit(ValueError):
-    """The sentence of a dead letter: "field 'order.lines[2].price' is 'x', not decimal128(10, 2): …"."""
+    """A value that does not fit; its text is the sentence of a dead letter: "field 'order.lines[2].price' is 'x', not decimal128(10, 2): …"."""
 
 
 def misfit(path: str, value: Any, kind: Any, why: object) -> Misfit:

@@ -114,6 +114,8 @@ class Tasks:
     states: States
     topic: str
     kept: KeptTasks = field(default_factory=KeptTasks)
+    close: Any = None
+    """Closes the consumers that read the ranges; without it they end with their last reference."""
 
     def run(self, partition: int, start: At, end: At, event: At | None = None) -> list[Output]:
         return list(self.begin(partition, start, end, event))
@@ -130,7 +132,7 @@ def tasks_of(cluster: Any, topic: str, graph: Any, folder: Path, partitions: int
     if program.windows is not None:
         program.windows.partitions = partitions
     reader = RangeReader(ConsumerSettings(cluster.bootstrap_servers))
-    return Tasks(program, reader.read, States(LocalFolder(folder)), topic)
+    return Tasks(program, reader.read, States(LocalFolder(folder)), topic, close=reader.close)
 
 
 def on_tasks(

@@ -54,6 +54,7 @@ class Moving:
         assert self.graph().run(self.executors(checkpoint)).await_termination(END_S)
 
 
+@pytest.mark.slow
 def test_windows_move_to_executors_and_back_and_there_again(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:
@@ -153,7 +154,7 @@ def test_changelogs_become_states_and_states_become_changelogs(cluster: Any, sys
             (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
             (checkpoint / name).write_text(text)
         admin.commit(str(settings.group_id), dict.fromkeys(keys, 1), f"{ON_EXECUTORS}{checkpoint}")
-        with pytest.raises(RestoreError, match=r"has come to 1 of .* on Spark's executors, .* is in checkpoint .*ck"):
+        with pytest.raises(RestoreError, match=r"has reached 1 of .* on Spark's executors, .* is in checkpoint .*ck"):
             moving.here()
         with pytest.raises(CheckpointError, match=r"whose windows are in checkpoint .*ck and not in the changelogs"):
             carry_in(windows, settings, first, states, None)
@@ -171,7 +172,7 @@ def test_changelogs_become_states_and_states_become_changelogs(cluster: Any, sys
     more = {part: rows[len(wanted[part]) :] for part, rows in read_topic(cluster, staying.out).items()}
     assert {part: rows[before[part] :] for part, rows in read_topic(cluster, moving.out).items()} == more
     assert all(more.values())
-    with pytest.raises(CheckpointError, match=r"has come to .*, and checkpoint .*ck ends at .*: another run has"):
+    with pytest.raises(CheckpointError, match=r"has reached .*, and checkpoint .*ck ends at .*: another run has"):
         carry_back(windows, settings, files, states, ProducerSettings(cluster.bootstrap_servers))
 
 

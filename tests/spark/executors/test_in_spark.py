@@ -53,6 +53,7 @@ def parted(rows: list[Any]) -> dict[int, list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.slow
 def test_windows_with_late_rows_run_on_executors_batch_by_batch_and_go_on_after_the_end(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:
@@ -154,6 +155,7 @@ def test_rows_of_two_topics_come_in_time_order_into_a_topic_and_into_a_frame(
     assert found == {part: [(row[1], row[2], row[5]) for row in rows] for part, rows in wanted.results.items()}
 
 
+@pytest.mark.slow
 def test_a_graph_without_windows_moves_between_this_process_and_the_executors_with_its_checkpoint(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -285,6 +287,7 @@ def test_a_topic_and_its_late_rows_are_written_by_the_tasks(
     assert sum(len(found.get((late_topic, p), [])) for p in (0, 1)) > 3
 
 
+@pytest.mark.slow
 def test_a_source_with_its_steps_is_a_streaming_frame_for_queries_of_sparks_own(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:

@@ -5,47 +5,22 @@ from __future__ import annotations
 import gc
 import uuid
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
 from streamactors.kafka import ConsumerSettings, ProducerRecord, ProducerSettings, Subscriptions, Transactional
 from streamactors.kafka.client.range_writer import RangeWriter
 from streamactors.kafka.subscriptions import TopicPartition
-from streamactors.spark.executors import query
 from streamactors.spark.executors.planner import Plans
 from streamactors.spark.executors.query import ShippedQuery
 from streamactors.spark.executors.ranges import At, Range
-from streamactors.spark.executors.topic_end import TopicEnd, Writers
+from streamactors.spark.executors.topic_end import TopicEnd
 from streamactors.spark.executors.translate import translate
 from streamactors.spark.shipping.parcel import pack, unpack
 from tests.spark.executors._plain import read_rows, spark_end, write_rows
 from tests.spark.executors.test_topic_end import counted
-
-
-@pytest.fixture
-def open_writers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RangeWriter]]:
-    """The writers that are open, in a worker that has none."""
-    found: list[RangeWriter] = []
-    made, closed = RangeWriter.__init__, RangeWriter.close
-
-    def make(self: RangeWriter, *arguments: Any) -> None:
-        made(self, *arguments)
-        found.append(self)
-
-    def close(self: RangeWriter) -> None:
-        closed(self)
-        found.remove(self)
-
-    monkeypatch.setattr(RangeWriter, "__init__", make)
-    monkeypatch.setattr(RangeWriter, "close", close)
-    monkeypatch.setattr(query, "_writers", Writers())
-    yield found
-    for writer in found.copy():
-        writer.close()
 
 
 def run_of(cluster: Any, topic: str, graph: Any, end: TopicEnd | None, state_folder: str = "") -> Any:

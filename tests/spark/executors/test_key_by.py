@@ -53,7 +53,7 @@ def test_a_graph_with_key_by_is_two_chains_and_explain_shows_both() -> None:
     graph = counted(records).map(to_row).to(spark_end())
     told = SparkExecutors.explain(None, graph).splitlines()  # type: ignore[arg-type]
     assert [line.split("  ")[0] for line in told] == [
-        "Consumer.source",
+        "Consumer.records",
         "map",
         "write g-n-repartition",
         "key_by",
@@ -72,10 +72,11 @@ def test_a_second_key_by_is_refused(spark: Any, tmp_path: Path) -> None:
     settings = ConsumerSettings("nowhere:1", group_id="g")
     records = Consumer.records(settings, Subscriptions.topics("t"), key="string", value="json")
     twice = counted(counted(records).map(lambda row: row.record())).map(to_row)
-    with pytest.raises(BuildError, match="behind a second key_by, through_topic or a merge use two graphs"):
+    with pytest.raises(BuildError, match="after a second key_by, through_topic or a merge use two graphs"):
         twice.to(SparkSink.foreach_batch(spark, print, ROW, tmp_path / "ck")).run(SparkExecutors(spark))
 
 
+@pytest.mark.slow
 def test_rows_under_new_keys_give_the_results_and_late_rows_of_one_process(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_rows_under_new_keys_give_the_results_and_late_rows_of_one_process(
     assert again
 
 
+@pytest.mark.slow
 def test_an_unbounded_graph_runs_both_queries_side_by_side_until_it_is_stopped(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:

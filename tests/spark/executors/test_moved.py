@@ -69,6 +69,7 @@ def test_dead_letters_move_with_the_checkpoint_of_their_query(
     assert sorted(int(key or 0) for key in keys) == list(range(0, 160, 4))
 
 
+@pytest.mark.slow
 def test_steps_that_end_in_a_topic_move_to_executors_and_back(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:
@@ -113,7 +114,7 @@ def test_steps_that_end_in_a_topic_move_to_executors_and_back(
     here()
     check()
     more()
-    with pytest.raises(CheckpointError, match=r"has come to 60 of .*-0, and checkpoint .*first ends at 40"):
+    with pytest.raises(CheckpointError, match=r"has reached 60 of .*-0, and checkpoint .*first ends at 40"):
         there("first")
     there("second")
     check()
@@ -154,7 +155,7 @@ def test_positions_of_a_checkpoint_and_of_groups_are_compared(cluster: Any, tmp_
         check_not_overtaken(settings, files, positions)
         admin.commit(topic, {keys[1]: 10})
         with pytest.raises(
-            CheckpointError, match=rf"{topic} has come to 10 of {topic}-1, and checkpoint .* ends at 9:"
+            CheckpointError, match=rf"{topic} has reached 10 of {topic}-1, and checkpoint .* ends at 9:"
         ):
             check_not_overtaken(settings, files, positions)
         (tmp_path / "commits" / "2").write_text("")
@@ -163,6 +164,6 @@ def test_positions_of_a_checkpoint_and_of_groups_are_compared(cluster: Any, tmp_
         assert admin.committed(topic, keys) == {keys[0]: 12, keys[1]: 10}
         admin.commit(topic, {keys[0]: 13})
         with pytest.raises(
-            CheckpointError, match=rf"{topic} has come to 13 of {topic}-0, and checkpoint .* ends at 12:"
+            CheckpointError, match=rf"{topic} has reached 13 of {topic}-0, and checkpoint .* ends at 12:"
         ):
             carry_back_positions(settings, files)

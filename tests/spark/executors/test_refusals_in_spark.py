@@ -40,6 +40,7 @@ def failing(spark: Any, stream: Any, folder: Path, schema: str = "n long") -> Ba
     return query.exception()  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_errors_of_tasks_topics_and_checkpoints_name_their_cause(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = new_topic()
     error = failing(spark, records_of(cluster, topic).map(lambda record: (1,)), tmp_path / "none")
@@ -125,10 +126,11 @@ def test_settings_are_given_once(spark: Any, cluster: Any, tmp_path: Path) -> No
         graph(query_name="")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.expects_log("does not exist: its record was deleted")
 def test_a_graph_into_a_topic_skips_deleted_records_where_it_is_asked_to(
-    spark: Any, cluster: Any, tmp_path: Path
+    spark: Any, cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The error advised fail_on_data_loss=False, which only sinks of Spark had."""
     topic, out = new_topic(), new_topic()
@@ -161,8 +163,13 @@ def test_a_graph_into_a_topic_skips_deleted_records_where_it_is_asked_to(
     error = ended().exception()
     assert isinstance(error, RecordsGone)
     assert "fail_on_data_loss=False" in str(error)
+    caplog.clear()
     query = ended(fail_on_data_loss=False, query_name="the rest")
     assert query.exception() is None
+    said = [record.getMessage() for record in caplog.records if "retention" in record.getMessage()]
+    assert said == [
+        f"retention has passed the checkpoint: {topic}-0 2 to 2 is not there any more; the read continues after them"
+    ]
     assert query.progress()["batch_rows"] == 1
     assert query.spark_query.name == "the rest"
     reader = ConsumerSettings(servers, group_id=out, auto_offset_reset="earliest")

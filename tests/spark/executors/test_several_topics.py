@@ -194,7 +194,7 @@ def test_a_record_that_is_gone_takes_no_rows_of_the_next_record_with_it() -> Non
 def test_a_row_without_context_is_refused() -> None:
     parts = [PartitionRange(TopicPartition(topic, 0), 0, 1, True) for topic in "ab"]
     joint = JointInput(parts, {}, lambda key, start, end: iter([[Record("k", 1, 5)]] * (end - start)))
-    with pytest.raises(InvalidRecord, match=r"has no context, so the order among several topics cannot be told"):
+    with pytest.raises(InvalidRecord, match=r"has no context, so its order among several topics is unknown"):
         list(joint)
 
 

@@ -73,7 +73,7 @@ REFUSED = {
         lambda: source().map_async_unordered(4, awaited),
         r"stage 'map_async_unordered' does not keep the order .*use map_async for",
     ),
-    "throttle": (lambda: source().throttle(5, per=1), r"stage 'throttle' would limit the rate of each task"),
+    "throttle": (lambda: source().throttle(5, per="1ms"), r"stage 'throttle' would limit the rate of each task"),
     "merge": (lambda: source().merge(Source.range(0, 3)), r"graphs of one source, and this one has .*'range'"),
     "alongside": (lambda: source().also_to(Sink.ignore()), r"stage 'also_to' joins or splits streams"),
     "diverted": (
@@ -94,6 +94,14 @@ REFUSED = {
     "twice": (
         lambda: records().group_by_key().count().to_stream().map(str).group_by_key().count().to_stream(),
         r"follows other windows; write the results of the first to a topic",
+    ),
+    "keyed": (
+        lambda: records().keyed(lambda state, row: (state, [])),
+        r"keyed, process and join_lookup run in one process.* run the graph by graph\.run\(\)",
+    ),
+    "lookup": (
+        lambda: records().join_lookup(str),
+        r"keyed, process and join_lookup run in one process",
     ),
     "several": (
         lambda: (
@@ -119,7 +127,7 @@ REFUSED = {
     ),
     "keys": (
         lambda: records().key_by(str).count(name="a").to_stream().key_by(str).count(name="b").to_stream(),
-        r"graphs of one source, and this one has .* behind a second key_by, through_topic or a merge use two graphs",
+        r"graphs of one source, and this one has .* after a second key_by, through_topic or a merge use two graphs",
     ),
 }
 
@@ -169,7 +177,7 @@ def test_explain_says_of_each_stage_where_it_runs() -> None:
     graph: RunnableGraph[Any] = windows.to_stream().via(Flow.map(str).named("text")).grouped(4).to(spark_end())
     lines = [line.split("  ", 1) for line in explained(graph.module).splitlines()]
     found = {label.strip(): where.strip() for label, where in lines}
-    assert found["Consumer.source"] == "executors: one task per partition reads its range of t"
+    assert found["Consumer.records"] == "executors: one task per partition reads its range of t"
     assert found["map"] == "executors: generated loop"
     assert found["map_concat"] == "executors: on the engine within the task"
     assert found["async_boundary"].startswith("dropped")

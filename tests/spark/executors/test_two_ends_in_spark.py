@@ -51,6 +51,7 @@ def wanted_of(cluster: Any, system: Any, topic: str) -> tuple[dict[int, list[Any
     return results, late
 
 
+@pytest.mark.slow
 def test_late_rows_go_to_a_topic_though_the_function_takes_no_row_of_the_results(
     spark: Any, cluster: Any, system: Any, tmp_path: Path
 ) -> None:

@@ -51,10 +51,10 @@ def test_arrow_data_may_be_of_either_kind() -> None:
 @pytest.mark.parametrize(
     ("name", "row", "told"),
     [
-        (ROW, (None, ([],)), r"^row \(None, .*field 'key' must not be null$"),
-        (ROW, ("a", ([None],)), r"^row .*: field 'inner\.a\[0\]' must not be null$"),
-        (LATE, (None, {}), r"^late rows: row \(None, \{\}\): field 'n' must not be null$"),
-        (LATE, (1, {"x": None, "y": (None,)}), r"^late rows: row .*: field 'm\['y'\]\.a' must not be null$"),
+        (ROW, (None, ([],)), r"^row \(None, .*field 'key' must not be null\n"),
+        (ROW, ("a", ([None],)), r"^row .*: field 'inner\.a\[0\]' must not be null\n"),
+        (LATE, (None, {}), r"^late rows: row \(None, \{\}\): field 'n' must not be null\n"),
+        (LATE, (1, {"x": None, "y": (None,)}), r"^late rows: row .*: field 'm\['y'\]\.a' must not be null\n"),
     ],
 )
 def test_a_null_that_the_schema_forbids_is_named_as_the_user_knows_it(name: str, row: Any, told: str) -> None:

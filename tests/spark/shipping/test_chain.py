@@ -10,7 +10,7 @@ import pytest
 import reactivex.operators as rx
 
 from streamactors import Flow, Sink, Source
-from streamactors.engine.blueprint.plan import flat_of
+from streamactors.engine.planning.plan import flat_of
 from streamactors.spark.shipping.chain import GATHERED, ChainSegment, gathered, links_of
 
 N = 1_000

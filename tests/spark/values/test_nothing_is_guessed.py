@@ -60,7 +60,7 @@ ROWS: list[tuple[t.DataType, Any, Any]] = [
     (t.LongType(), pa.scalar(5), 5),
     (t.LongType(), 1.0, Refused("is 1.0, not int64")),
     (t.LongType(), np.float64(1.0), Refused("not int64")),
-    (t.LongType(), True, Refused("a boolean is no number")),
+    (t.LongType(), True, Refused("a boolean is not a number")),
     (t.LongType(), np.True_, Refused("not int64")),
     (t.LongType(), "5", Refused("not int64")),
     (t.LongType(), float("nan"), Refused("not int64")),
@@ -204,7 +204,7 @@ ROWS: list[tuple[t.DataType, Any, Any]] = [
     (PAIR, Triple(1, "x", 2), Refused("field 'c' is not in the schema, which has a, b")),
     (PAIR, {"a": 1, "c": 2}, Refused("field 'c' is not in the schema, which has a, b")),
     (PAIR, (1,), Refused("it has 1 values, the schema 2 fields")),
-    (PAIR, "ab", Refused("a tuple, a dict or a dataclass instance is needed, not str")),
+    (PAIR, "ab", Refused("a tuple, a dict or a record is needed, not str")),
     (PAIR, {"a": 1.5, "b": "x"}, Refused(".a' is 1.5, not int32")),
     (PAIR, {"a": pd.NaT, "b": "x"}, Refused(".a' is NaT, not int32")),
 ]
@@ -435,7 +435,7 @@ def test_a_name_that_is_missing_is_a_null_in_every_kind_of_row_but_a_dataclass()
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
     twice = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with pytest.raises(RowError, match="field 'a' is there twice"):
+    with pytest.raises(RowError, match="field 'a' occurs twice"):
         Rows(row_schema(PAIR).arrow).batches([twice])
 
 

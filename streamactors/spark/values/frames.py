@@ -1,0 +1,22 @@
+"""Frames of pandas as Arrow tables. A missing value of pandas (NaN, NaT, NA, None) is a null, as in Spark's createDataFrame."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+
+def is_pandas(kind: type) -> bool:
+    """Return whether a class is a DataFrame of pandas. Does not import pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and issubclass(kind, getattr(pandas, "DataFrame", ()))
+
+
+def table_of(frame: Any) -> pa.Table:
+    """Return a DataFrame as a table. Raises ValueError for an index with a name, which would be lost, and what pyarrow raises."""
+    names = [name for name in frame.index.names if name is not None]
+    if names:
+        raise ValueError(f"its index {names[0]!r} is not a column; use frame.reset_index()")
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
