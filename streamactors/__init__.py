@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamactors.lazy_names import lazy_names
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from streamactors.actors.futures import StreamFuture as StreamFuture
@@ -44,7 +44,12 @@ if TYPE_CHECKING:
     from streamactors.dsl.sink import Sink as Sink
     from streamactors.dsl.source import Source as Source
     from streamactors.dsl.topics import Topics as Topics
+    from streamactors.durations import Duration as Duration
+    from streamactors.durations import EventSpan as EventSpan
     from streamactors.engine.element.graph_stage_logic import GraphStageLogic as GraphStageLogic
+    from streamactors.engine.latency import GraphLatency as GraphLatency
+    from streamactors.engine.latency import HopLatency as HopLatency
+    from streamactors.engine.latency import LatencyMeter as LatencyMeter
     from streamactors.engine.marks.marks import EXACT as EXACT
     from streamactors.engine.marks.marks import EXACT_MEMORY as EXACT_MEMORY
     from streamactors.engine.marks.marks import Handling as Handling
@@ -53,11 +58,14 @@ if TYPE_CHECKING:
     from streamactors.engine.stage import GraphStage as GraphStage
     from streamactors.engine.stage import NotUsed as NotUsed
     from streamactors.engine.stage import Stage as Stage
+    from streamactors.engine.stage_traits import StageTraits as StageTraits
     from streamactors.engine.stalls.watchdog import Watchdog as Watchdog
     from streamactors.engine.supervision import Directive as Directive
     from streamactors.errors import AbruptTermination as AbruptTermination
     from streamactors.errors import BufferOverflow as BufferOverflow
     from streamactors.errors import BuildError as BuildError
+    from streamactors.errors import CircuitOpen as CircuitOpen
+    from streamactors.errors import CircuitTimeout as CircuitTimeout
     from streamactors.errors import CompressionError as CompressionError
     from streamactors.errors import ConnectionFailed as ConnectionFailed
     from streamactors.errors import FramingError as FramingError
@@ -72,7 +80,8 @@ if TYPE_CHECKING:
     from streamactors.errors import StreamRefError as StreamRefError
     from streamactors.errors import StreamTimeout as StreamTimeout
     from streamactors.errors import TooManySubstreams as TooManySubstreams
-    from streamactors.stages.control.retrying_flow import FailedElement as FailedElement
+    from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker as CircuitBreaker
+    from streamactors.stages.errors.failed_element import FailedElement as FailedElement
     from streamactors.stages.files.io_result import IOResult as IOResult
     from streamactors.stages.framing.server_sent_events import ServerSentEvent as ServerSentEvent
     from streamactors.stages.junctions.fan_in import Concat as Concat

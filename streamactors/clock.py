@@ -1,67 +1,17 @@
 """Clocks: the system's, and a virtual one that tests move by hand.
 
-Everything that waits takes the time from a Clock, so a test runs through hours in microseconds. Durations are milliseconds
-unless a name says otherwise.
+Everything that waits takes the time from a Clock, so a test runs through hours in microseconds. Every name with a
+time says its unit; spans that users write are in `durations.py`.
 """
 
 from __future__ import annotations
 
-import math
-import re
 import threading
 import time
-from datetime import timedelta
 from typing import Final, Protocol
 
+from streamactors.durations import Duration, duration_ms
 from streamactors.errors import StreamActorsError
-
-Duration = float | int | str | timedelta
-"""A time span: a number of milliseconds, a timedelta, or a string such as "250ms", "1.5s", "1h30m", "7d", "5 seconds". Limits of waiting: `Timeout`."""
-
-Timeout = float | int | str | timedelta
-"""A limit of waiting, as every parameter named `timeout` takes it: a number of seconds, as in concurrent.futures, a timedelta, or a text."""
-
-_UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_WORDS: Final = {"millisecond": "ms", "second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w"}
-_PART: Final = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*(?:({'|'.join(_WORDS)})s?\b|(ms|s|m|h|d|w))\s*")
-
-
-def duration_ms(value: Duration) -> float:
-    """Return the duration in milliseconds. Raises ValueError or TypeError, naming the value, if it is none."""
-    if isinstance(value, timedelta):
-        return value.total_seconds() * 1000.0
-    if isinstance(value, str):
-        return _parse_ms(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f'not a duration: {value!r}; give milliseconds, a timedelta, or a text such as "1.5s"')
-    if not math.isfinite(value):
-        raise ValueError(f"not a duration: {value!r}; it must be finite")
-    return float(value)
-
-
-def timeout_s(value: Timeout) -> float:
-    """Return a timeout in seconds. Raises ValueError or TypeError, naming the value, if it is none. A number may be infinite."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if math.isnan(value):
-            raise ValueError("not a timeout: nan")
-        return float(value)
-    if isinstance(value, str | timedelta):
-        return duration_ms(value) / 1000.0
-    raise TypeError(f'not a timeout: {value!r}; give seconds, a timedelta, or a text such as "1.5s"')
-
-
-def _parse_ms(text: str) -> float:
-    total, position = 0.0, 0
-    while position < len(text):
-        part = _PART.match(text, position)
-        if part is None:
-            break
-        total += float(part[1]) * _UNIT_MS[_WORDS[part[2]] if part[2] else part[3]]
-        position = part.end()
-    if position == 0 or position < len(text):
-        raise ValueError(f'not a duration: {text!r}; write for instance "250ms", "1.5s", "2m", "1h30m" or "7d"')
-    return total
-
 
 _OUTSIDE_S: Final = 0.002
 """How long to wait before parts outside are asked again."""
@@ -194,13 +144,13 @@ class VirtualClock:
             self._progress.set()
 
     def advance(self, duration: Duration = 0, *, patience_s: float = 30.0) -> None:
-        """Move the time forward by `duration` (milliseconds, a timedelta or a text such as "1h"); fire what comes due.
+        """Move the time forward by `duration` (seconds, a timedelta or a string such as "1h"); fire what comes due.
 
         With 0 it only waits until everything has come to rest. Raises NotQuiescent if a member stays busy for
         `patience_s` real seconds at one moment of virtual time, StreamActorsError on a thread that it would have to wait
         for, and ValueError for a negative duration.
         """
-        length_ms = duration_ms(duration)
+        length_ms = duration_ms(duration, "VirtualClock.advance: duration")
         if length_ms < 0:
             raise ValueError(f"VirtualClock.advance: time does not go back; {duration!r} is negative")
         for member in self._members:
@@ -221,7 +171,7 @@ class VirtualClock:
             self._move_to(target_ms, patience_s)
 
     def settle(self, *, patience_s: float = 30.0) -> None:
-        """Wait until everything that runs by this clock has come to rest; the time stands still."""
+        """Wait until everything that runs by this clock has come to rest; the time does not advance."""
         self.advance(0, patience_s=patience_s)
 
     def _next_deadline_ms(self) -> float | None:

@@ -10,6 +10,8 @@ StreamActorsError
 │   ├── StreamLimitReached      limit(n) saw element n + 1
 │   ├── StreamTimeout           idle, initial, completion or back-pressure timeout
 │   ├── RateExceeded            throttle in enforcing mode
+│   ├── CircuitOpen             a circuit breaker has refused a call
+│   ├── CircuitTimeout          a call lasted longer than its circuit breaker allows
 │   ├── NoSuchElement           head, last or reduce of an empty stream
 │   ├── FramingError            bytes are not cut into frames, rows or objects as they should be
 │   ├── CompressionError        compressed bytes are damaged, end too early or stand for too much
@@ -24,9 +26,47 @@ StreamActorsError
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_INSIDE: Final = ("streamactors.broker.", "streamactors.cli.", "streamactors.demo.")
+"""Packages whose errors end at a client or at a command, which says them in other words."""
+_MET: Final = {"AckedRecordsDiffer", "BrokerError", "BrokerStartError", "InvalidSetting"}
+"""The errors of these packages that users meet."""
+
 
 class StreamActorsError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error raised on purpose by this package. A traceback ends with `docs: errors#…`, where docs/errors.md describes the class."""
+
+    @classmethod
+    def is_documented(cls) -> bool:
+        """Return whether docs/errors.md has a heading for this class. Errors inside the broker have none."""
+        return not cls.__module__.startswith(_INSIDE) or cls.__name__ in _MET
+
+    @classmethod
+    def anchor(cls) -> str:
+        """Return the anchor of the class: `commit-timeout` for CommitTimeout."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+
+    @classmethod
+    def docs(cls) -> str:
+        """Return where the documentation describes the class, or its nearest documented base: `errors#commit-timeout`.
+
+        `streamactors docs errors#commit-timeout` prints it."""
+        bases = (base for base in cls.__mro__ if issubclass(base, StreamActorsError))
+        return f"errors#{next(base for base in bases if base.is_documented()).anchor()}"
+
+    @property
+    def __notes__(self) -> list[str]:
+        """The notes that a traceback shows; the last one is where the documentation is. Nothing is formatted before somebody asks."""
+        notes: list[str] = self.__dict__.setdefault("__notes__", [])
+        told = f"docs: {self.docs()}"
+        notes[:] = [*(note for note in notes if note != told), told]  # in place: add_note appends to this list
+        return notes
+
+    @__notes__.setter
+    def __notes__(self, notes: list[str]) -> None:
+        self.__dict__["__notes__"] = notes
 
 
 class BuildError(StreamActorsError, ValueError):
@@ -76,6 +116,21 @@ class StreamTimeout(StreamError, TimeoutError):
 
 class RateExceeded(StreamError):
     """`throttle` in enforcing mode was given elements faster than its rate."""
+
+
+class CircuitOpen(StreamError):
+    """A circuit breaker has refused a call, so the call was not made.
+
+    `name` is the breaker's; `retry_after_ms` is the time until its next trial, 0 while a trial runs."""
+
+    def __init__(self, message: str, *, name: str = "", retry_after_ms: float = 0.0) -> None:
+        super().__init__(message)
+        self.name = name
+        self.retry_after_ms = retry_after_ms
+
+
+class CircuitTimeout(StreamError, TimeoutError):
+    """A call lasted longer than the `call_timeout` of its circuit breaker, and was cancelled."""
 
 
 class NoSuchElement(StreamError, LookupError):

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from math import inf
 from typing import Final, NamedTuple
+
+from streamactors.living import Living
 
 _log = logging.getLogger("streamactors.gauges")
 
 _MOST_NAMES: Final = 1_000
 
 _lock = threading.RLock()  # re-entrant: a finalizer that runs under it may make a gauge
-_gauges: weakref.WeakSet[Gauge] = weakref.WeakSet()
+_gauges: Living[Gauge] = Living()
 _overfull: dict[str, Overfull] = {}
 
 
@@ -62,8 +63,7 @@ class Gauge:
         self.why = why
         self.level: float = 0
         self.highest: float = 0
-        with _lock:
-            _gauges.add(self)
+        _gauges.add(self)
 
     def reached(self, level: float) -> None:
         """The buffer holds `level` units now."""
@@ -84,8 +84,7 @@ class Gauge:
 
 def live_gauges() -> list[Gauge]:
     """Return the gauges of the buffers that exist."""
-    with _lock:
-        return list(_gauges)
+    return list(_gauges)
 
 
 def overfull() -> list[Overfull]:

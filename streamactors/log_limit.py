@@ -61,8 +61,10 @@ class LogLimit:
         message: str,
         *values: object,
         exc_info: BaseException | None = None,
+        caused_by: BaseException | None = None,
     ) -> None:
-        """Log the message unless its cause was logged within the last `every_s` seconds; then count it."""
+        """Log the message unless its cause was logged within the last `every_s` seconds; then count it. `exc_info`: an error whose traceback belongs to the
+        line. `caused_by`: one that the message names already; a log of JSON tells its traceback all the same."""
         if not logger.isEnabledFor(level):
             return
         key = (logger.name, message, cause)
@@ -72,10 +74,11 @@ class LogLimit:
         entry = self._causes.get(key)
         if entry is not None:
             entry.line = (logger, level, _line(message, values))
+        extra = None if caused_by is None else {"caused_by": caused_by}
         if left_out:
-            logger.log(level, message + LEFT_OUT, *values, left_out, exc_info=exc_info, stacklevel=2)
+            logger.log(level, message + LEFT_OUT, *values, left_out, exc_info=exc_info, stacklevel=2, extra=extra)
         else:
-            logger.log(level, message, *values, exc_info=exc_info, stacklevel=2)
+            logger.log(level, message, *values, exc_info=exc_info, stacklevel=2, extra=extra)
 
     def admit(self, cause: Hashable) -> int | None:
         """Return how often the cause was left out since it was last admitted, if it may be logged now. Otherwise count it and return None."""

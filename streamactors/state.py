@@ -30,7 +30,7 @@ def to_bytes(size: object, what: str) -> int:
     match = _SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     unit = match[2].upper() if match else ""
     if match is None or (unit and unit not in _UNITS and f"{unit}B" not in _UNITS):
-        raise BuildError(f'{what} is {size!r}, which is no size; write it as "256MB", "10GB" or a number of bytes')
+        raise BuildError(f'{what} is {size!r}, which is not a size; write it as "256MB", "10GB" or a number of bytes')
     return int(match[1]) * _UNITS[unit if unit in _UNITS else f"{unit}B"]
 
 

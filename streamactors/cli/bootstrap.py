@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from streamactors.cli.client_properties import config_option, given_properties, x_option
+from streamactors.cli.profiles.chosen import bootstrap_of, profile_option
 from streamactors.errors import BuildError
 from streamactors.kafka.property_rules import FORM, addresses_of
 
@@ -21,7 +22,8 @@ CONNECT_TIMEOUT_MS = 2_000
 """How long a broker may refuse connections before a command ends with an error."""
 
 
-def _given(_: click.Context, __: click.Parameter, bootstrap: str) -> str:
+def _given(ctx: click.Context, param: click.Parameter, bootstrap: str) -> str:
+    bootstrap = bootstrap_of(ctx, bootstrap, ctx.get_parameter_source(str(param.name)))
     if not bootstrap.strip():
         raise click.BadParameter(f"no address; {FORM}")
     try:
@@ -45,8 +47,8 @@ _address_option = click.option(
 
 
 def bootstrap_option(fn: Fn) -> Fn:
-    """Give a command the options of its clients: the address, `--config` and `-X`."""
-    return _address_option(x_option(config_option(fn)))
+    """Give a command the options of its clients: the address, `--profile`, `--config` and `-X`."""
+    return _address_option(profile_option(x_option(config_option(fn))))
 
 
 def client_settings(bootstrap: str) -> ClientSettings:

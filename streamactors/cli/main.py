@@ -9,20 +9,28 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from streamactors.cli.colours import has_colours, in_colour
+from streamactors.cli.suggesting import nearest, usage_text
 from streamactors.errors import StreamActorsError
+from streamactors.json_log import say as say_as_json
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # name -> (module with a `command`, what --help says)
 COMMANDS: Final = {
     "broker": ("streamactors.cli.clusters.broker", "Start a Kafka-compatible broker."),
     "cluster": ("streamactors.cli.clusters.cluster", "Start several brokers that form a cluster, on this machine."),
-    "storage": ("streamactors.cli.clusters.storage", "Format data folders, and say what they are."),
+    "storage": ("streamactors.cli.clusters.storage", "Format data folders, and describe them."),
+    "features": ("streamactors.cli.clusters.features", "List, raise and lower the features of a cluster."),
     "topics": ("streamactors.cli.clusters.topics", "List, create, describe, alter and delete topics."),
     "groups": ("streamactors.cli.clusters.groups", "List, describe, reset and delete consumer groups."),
     "users": ("streamactors.cli.clusters.users", "List, set and remove users of SCRAM."),
@@ -30,16 +38,27 @@ COMMANDS: Final = {
     "quotas": ("streamactors.cli.clusters.quotas", "List, set and remove quotas of users, client ids and addresses."),
     "certificates": ("streamactors.cli.clusters.certificates", "Make certificates for a broker with TLS on a laptop."),
     "transactions": ("streamactors.cli.clusters.transactions", "List and describe transactions."),
+    "profiles": ("streamactors.cli.profiles.command", "List the clusters in streamactors.toml."),
     "produce": ("streamactors.cli.records.produce", "Produce lines from standard input to a topic."),
     "consume": ("streamactors.cli.records.consume", "Print the records of a topic."),
-    "run": ("streamactors.cli.graphs.run", "Run a graph; drain it when asked to end."),
+    "new": ("streamactors.cli.new.command", "Make a project: a pipeline, its test, a Dockerfile."),
+    "run": ("streamactors.cli.graphs.run", "Run a graph; drain it when asked to stop."),
     "demo": ("streamactors.demo.command", "Run the main job: a year of flights through broker, graphs and Spark."),
     "check": ("streamactors.cli.graphs.check", "Check that a graph could run, brokers and topics included."),
+    "bench": ("streamactors.cli.graphs.bench", "Run a graph, and print what it does with one core."),
     "state": ("streamactors.cli.graphs.state", "List, check, export and repair state on disk."),
+    "top": ("streamactors.cli.graphs.top", "Show a running graph in the terminal, and what holds it back."),
+    "trace": (
+        "streamactors.cli.graphs.trace",
+        "Print the latency of each hop of a graph, from the topic to the commit.",
+    ),
+    "dashboard": ("streamactors.cli.graphs.dashboard", "Serve one live page for several processes."),
     "query": ("streamactors.cli.graphs.query", "Read a store of a running graph."),
     "dead-letters": ("streamactors.cli.records.dead_letters", "List, show and replay records that could not be read."),
+    "completion": ("streamactors.cli.completion", "Print a script for the Tab key of bash, zsh or fish."),
     "docs": ("streamactors.cli.docs", "Print a page of the documentation."),
     "graph": ("streamactors.cli.graphs.graph", "Print a graph as a Mermaid flowchart."),
+    "asyncapi": ("streamactors.cli.graphs.asyncapi", "Print the AsyncAPI document of a graph."),
 }
 
 
@@ -54,11 +73,9 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            import difflib  # only for a mistake
-
-            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            near = nearest(cmd_name, COMMANDS)
             if near:
-                ctx.fail(f"there is no command {cmd_name!r}; did you mean {near[0]}?")
+                ctx.fail(f"there is no command {cmd_name!r}; did you mean {near}?")
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
@@ -70,6 +87,13 @@ class LazyGroup(click.Group):
             _forget_stdout()  # the reader of our output has closed the pipe
             return 0
         return result
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin so, without importing the commands."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return names or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -103,13 +127,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(arguments, prog_name="streamactors", standalone_mode=False)
     except StreamActorsError as error:
-        return _say(str(error), getattr(error, "exit_code", 1))
+        code = _say(str(error), getattr(error, "exit_code", 1))
+        _name_docs(error)
+        return code
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return 2
     except click.UsageError as error:
         where = f" (see {error.ctx.command_path} --help)" if error.ctx is not None else ""
-        return _say(f"{error.format_message().rstrip('.')}{where}", 2)
+        return _say(f"{usage_text(error).rstrip('.')}{where}", 2)
     except click.ClickException as error:
         return _say(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -119,6 +145,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _cannot_print(error)
     return result if isinstance(result, int) else 0
+
+
+def _name_docs(error: StreamActorsError) -> None:
+    """Tell a reader at a terminal where the documentation describes the error. A pipe and a log get the one line of the message."""
+    where = error.docs()
+    if sys.stderr.isatty() and where != StreamActorsError.docs() and "docs: " not in str(error):
+        print(f"  more: streamactors docs {where}", file=sys.stderr)
 
 
 def _open_closed_streams() -> None:
@@ -151,7 +184,9 @@ def _forget_stdout() -> None:
 
 def _say(message: str, code: int) -> int:
     one_line = " ".join(message.split())
-    print(f"streamactors: {one_line}", file=sys.stderr)
+    if not say_as_json("streamactors", one_line, logging.ERROR):
+        name = in_colour("streamactors:", "red", on=has_colours(sys.stderr))
+        print(f"{name} {one_line}", file=sys.stderr)
     return code
 
 

@@ -56,7 +56,8 @@ def graph(bootstrap: str) -> RunnableGraph[tuple[tuple[Control, Any], StreamFutu
         .flat_map_merge(partitions, lambda origin: origin[1].map(hour_of).via(alerts_of_an_origin()))
         .via_mat(KillSwitches.single(), Keep.both)
         .map(Alert.to_record)
-        .to_mat(Producer.plain_sink(producer(bootstrap)), Keep.both)
+        .to_mat(Producer.plain_sink(producer(bootstrap)).named("write alerts"), Keep.both)
+        .named(NAME)
     )
 
 

@@ -14,13 +14,21 @@ import click
     show_default=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Where everything goes: the broker's data, checkpoints, Parquet, tables, pictures.",
+    help="Folder of everything: the broker's data, checkpoints, Parquet, tables, pictures.",
 )
 @click.option(
     "--speed",
     type=click.IntRange(1),
     metavar="FLIGHTS",
-    help="Produce at most so many flights a second.  [default: no limit]",
+    help="Produce at most this many flights a second.  [default: no limit]",
+)
+@click.option(
+    "--dashboard",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=0,
+    metavar="[PORT]",
+    help="Serve a live page of the graphs, the partitions and the broker, and print its address.",
 )
 @click.option(
     "--crash", is_flag=True, help="Kill it twice with -9 on the way, and compare with a run that was left alone."
@@ -33,15 +41,16 @@ import click
 @click.option(
     "--seed", type=int, default=None, help="Where --crash kills.  [default: another one each time; it is printed]"
 )
-def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int | None) -> int:
+def command(into: Path, speed: int | None, dashboard: int | None, crash: bool, cluster: bool, seed: int | None) -> int:
     """Send 336,776 real flights through a broker, stream graphs and Spark, and check that the totals add up.
 
-    A run that was interrupted goes on where it was. Ctrl-C ends everything that was started. Exit code 1: a total is wrong.
+    An interrupted run continues where it stopped. Ctrl-C ends every process of the demo. Exit code 1: a total is wrong.
 
     \b
     Examples:
       streamactors demo
       streamactors demo --into /tmp/demo --speed 100000
+      streamactors demo --speed 20000 --dashboard
       streamactors demo --crash --seed 7
       streamactors demo --cluster
     """
@@ -55,4 +64,4 @@ def command(into: Path, speed: int | None, crash: bool, cluster: bool, seed: int
         return 0 if run_cluster_demo(into) else 1
     from streamactors.demo.main import run_demo
 
-    return 0 if run_demo(into, speed) else 1
+    return 0 if run_demo(into, speed, dashboard) else 1

@@ -15,7 +15,7 @@ SPARK_SCHEMA: Final = (
 
 
 class BadFlight(ValueError):
-    """A record that is no flight; the message says why."""
+    """A record that is not a flight; the message says why."""
 
 
 class Flight(NamedTuple):

@@ -26,6 +26,7 @@ def graph(bootstrap: str, spark: Any, table: Path, checkpoint: Path) -> Runnable
     return (
         Consumer.source(consumer(bootstrap, NAME), Subscriptions.topics(FLIGHTS), until="end")
         .map(decode)
+        .named("decode")
         .divert_to(dead, lambda decoded: isinstance(decoded, DeadLetter))
         .to_mat(
             SparkSink.parquet(
@@ -36,9 +37,10 @@ def graph(bootstrap: str, spark: Any, table: Path, checkpoint: Path) -> Runnable
                 transform=with_airlines,
                 partition_by=["month"],
                 max_rows=MAX_ROWS,
-            ),
+            ).named("write flights"),
             Keep.both,
         )
+        .named(NAME)
     )
 
 

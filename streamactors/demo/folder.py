@@ -1,7 +1,7 @@
 """The demo's folder: its files, the lock of the running process, and the steps that are done.
 
 Owner: the demo's process, by a lock that goes with the process however it ends. Steps that are done are remembered, so that a
-restart goes on at the one that was interrupted."""
+restart continues at the one that was interrupted."""
 
 from __future__ import annotations
 

@@ -65,6 +65,7 @@ def graph(
         .to_stream()
         .map(partial(hour_record, into))
         .to_mat(into_topic, Keep.both)
+        .named(name)
     )
 
 

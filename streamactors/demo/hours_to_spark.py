@@ -26,9 +26,10 @@ def graph(bootstrap: str, spark: Any, table: Path, checkpoint: Path) -> Runnable
         .to_mat(
             SparkSink.parquet(
                 spark, table, schema=SPARK_SCHEMA, checkpoint=checkpoint, transform=with_weather, max_rows=MAX_ROWS
-            ),
+            ).named("write hours"),
             Keep.both,
         )
+        .named(NAME)
     )
 
 

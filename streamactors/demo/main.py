@@ -14,9 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from streamactors import ActorSystem, LatencyMeter
 from streamactors.broker import Cluster
 from streamactors.broker.errors import BrokerStartError
 from streamactors.collector import collecting_seldom
+from streamactors.dashboard.serving import serve
 from streamactors.demo import topics
 from streamactors.demo.data import DemoError, flights_frame
 from streamactors.demo.folder import Folder
@@ -30,8 +32,8 @@ _SPARK_UP_SECONDS: Final = 60.0
 _JVM_GONE_SECONDS: Final = 30.0
 
 
-def run_demo(into: Path, per_second: int | None = None) -> bool:
-    """Run the demo in a folder, or continue an interrupted run. Return whether all totals are right."""
+def run_demo(into: Path, per_second: int | None = None, dashboard: int | None = None) -> bool:
+    """Run the demo in a folder, or continue an interrupted run. Return whether all totals are right. `dashboard`: serve a live page at this port."""
     folder = Folder(into)
     folder.prepare()
     with ExitStack() as undo:
@@ -48,6 +50,9 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
         )
         flights = beside(flights_frame)
         cluster = undo.enter_context(_broker(folder))
+        if dashboard is not None:
+            page = undo.enter_context(serve(port=dashboard, name="demo", broker=cluster))
+            progress.say(f"live page: {page.url}")
         running: dict[str, Any] = {"pid": os.getpid(), "broker": cluster.pid}
 
         def tell(step: str, done: int, total: int) -> None:
@@ -56,6 +61,7 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
         job = Job(folder, cluster.bootstrap_servers, progress, flights, beside(_spark, folder), per_second)
         undo.callback(_stop, job.spark)
         undo.enter_context(_interruptions_told(progress))
+        latency = undo.enter_context(LatencyMeter(ActorSystem.default()))
         for topic, partitions in topics.PARTITIONS.items():
             if not going_on:
                 cluster.create_topic(topic, partitions, topics.CONFIG)
@@ -64,7 +70,7 @@ def run_demo(into: Path, per_second: int | None = None) -> bool:
                 began = time.monotonic()
                 records = step(job)
                 folder.step_done(name, {"records": records, "seconds": round(time.monotonic() - began, 2)})
-        right = show_report(job)
+        right = show_report(job, latency)
         folder.step_done("report", {})
     return right
 
@@ -161,7 +167,7 @@ def _interruptions_told(progress: Progress) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        progress.say("stopping Spark and the broker; the same command goes on from here")
+        progress.say("stopping Spark and the broker; the same command continues from here")
         raise
 
 

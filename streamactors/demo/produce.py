@@ -28,11 +28,12 @@ def graph(
         counted(len(chunk))
         return chunk
 
-    return records.map_chunks(count).to_mat(Producer.plain_sink(settings), Keep.right)
+    written = Producer.plain_sink(settings).named("write flights")
+    return records.map_chunks(count).named("count").to_mat(written, Keep.right).named("produce")
 
 
 def missing(planned: Iterable[tuple[Flight, bytes]], stored: Mapping[int, int]) -> Iterator[ProducerRecord]:
-    """Yield the records behind each partition's end: the order is the same in every run, so the end of a partition is the number of records written."""
+    """Yield the records after each partition's end: the order is the same in every run, so the end of a partition is the number of records written."""
     seen: Counter[int] = Counter()
     for flight, raw in planned:
         partition = PARTITION_OF[flight.origin]

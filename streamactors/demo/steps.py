@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from streamactors.demo import alerts, flights_to_spark, hours, hours_on_executors, hours_to_spark, produce, topics
 from streamactors.demo.data import PLANTED_EVERY, planned
 from streamactors.demo.folder import Folder
-from streamactors.demo.showing.progress import Progress
+from streamactors.demo.showing.progress import Meter, Progress
 from streamactors.demo.showing.watch import watched
+from streamactors.windows.metrics import LIVE_TASKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +41,7 @@ def produce_flights(job: Job) -> int:
     frame = job.flights.result()
     total = len(frame) + len(frame) // PLANTED_EVERY
     stored = topics.ends(job.bootstrap, topics.FLIGHTS)
-    with job.progress.step("produce", total) as meter:
+    with job.progress.step("produce", total, topics.FLIGHTS) as meter:
         meter.add(sum(stored.values()))
         graph = produce.graph(topics.producer(job.bootstrap), planned(frame), stored, meter.add, job.per_second)
         graph.run().result()
@@ -55,9 +56,9 @@ def flights_into_spark(job: Job) -> int:
 def flights_into_hours(job: Job) -> int:
     """Run graph 2."""
     total = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
-    with job.progress.step(hours.NAME, total) as meter:
+    with job.progress.step(hours.NAME, total, topics.FLIGHTS) as meter:
         control, done = hours.graph(job.bootstrap).run()
-        with watched(control, meter, job.folder.samples / f"{hours.NAME}.jsonl"):
+        with watched(control, meter, job.folder.samples / f"{hours.NAME}.jsonl", cells=lambda _: windows_side()):
             done.result()
             control.is_shutdown.result()
     return total
@@ -67,12 +68,13 @@ def flights_into_hours_on_executors(job: Job) -> int:
     """Run graph 2 on Spark's executors."""
     name, folder = hours_on_executors.NAME, job.folder
     total = sum(topics.ends(job.bootstrap, topics.FLIGHTS).values())
-    with job.progress.step(name, total) as meter:
-        spark = job.spark.result()
+    with job.progress.step(name, total, topics.FLIGHTS) as meter:
+        spark = _started(job, meter)
         query = hours_on_executors.start(job.bootstrap, spark, folder.checkpoints / name)
         with _stopped_in_order(spark, query):
             while not query.await_termination(LOOK_SECONDS):
-                meter.set(sum(query.progress()["checkpoint"].values()))
+                progress = query.progress()
+                meter.set(sum(progress["checkpoint"].values()), Spark=_batches(progress))
     return total
 
 
@@ -84,18 +86,43 @@ def hours_into_spark(job: Job) -> int:
 def _into_spark(job: Job, module: Any, topic: str) -> int:
     total = sum(topics.ends(job.bootstrap, topic).values())
     name, folder = module.NAME, job.folder
-    with job.progress.step(name, total) as meter:
-        spark = job.spark.result()
+    with job.progress.step(name, total, topic) as meter:
+        spark = _started(job, meter)
         control, query = module.graph(job.bootstrap, spark, folder.parquet / name, folder.checkpoints / name).run()
 
         samples = folder.samples / f"{name}.jsonl"
         with (
-            watched(control, meter, samples, lambda: spark_side(query.progress())),
+            watched(
+                control,
+                meter,
+                samples,
+                lambda: spark_side(progress := query.progress()) | {"batches": progress["batches"]},
+                lambda told: {"Spark": _batches(told)},
+            ),
             _stopped_in_order(spark, query),
         ):
             query.completion.result()
             control.is_shutdown.result()
     return total
+
+
+def _started(job: Job, meter: Meter) -> Any:
+    """Return Spark, which may have to be waited for."""
+    if not job.spark.done():
+        meter.set(0, Spark="starts")
+    return job.spark.result()
+
+
+def _batches(progress: dict[str, Any]) -> str:
+    batches = progress["batches"]
+    return f"{batches} batch{'' if batches == 1 else 'es'}" if batches else "first batch"
+
+
+def windows_side() -> dict[str, str]:
+    """Return how many windows have been emitted and how many flights were too late for theirs, in the tasks of this process."""
+    tasks = [task for task in list(LIVE_TASKS) if task.suppressed]
+    emitted = sum(each.emitted for task in tasks for each in task.suppressed)
+    return {"windows": f"{emitted:,} closed, {sum(task.dropped_late for task in tasks):,} late"}
 
 
 @contextmanager
@@ -123,7 +150,7 @@ def spark_side(progress: dict[str, Any]) -> dict[str, int]:
 def hours_into_alerts(job: Job) -> int:
     """Run graph (b)."""
     total = sum(topics.ends(job.bootstrap, topics.HOURS).values())
-    with job.progress.step(alerts.NAME, total) as meter:
+    with job.progress.step(alerts.NAME, total, topics.HOURS) as meter:
         (control, switch), done = alerts.graph(job.bootstrap).run()
         with watched(control, meter, job.folder.samples / f"{alerts.NAME}.jsonl"):
             try:

@@ -49,7 +49,7 @@ def producer(bootstrap: str) -> ProducerSettings:
 
 
 def ends(bootstrap: str, topic: str) -> dict[int, int]:
-    """Return the offset behind the last record of each partition."""
+    """Return the offset after the last record of each partition."""
     with MetadataClient(consumer(bootstrap, "ends")) as metadata:
         found = metadata.end_offsets(metadata.partitions_for(topic))
     return {key.partition: end for key, end in found.items()}

@@ -61,13 +61,13 @@ def kafka_cluster(_kafka_clusters: dict[int, Cluster], request: pytest.FixtureRe
 
 
 def _brokers(marker: pytest.Mark) -> int:
-    def told(brokers: int = 3) -> int:
+    def asked_for(brokers: int = 3) -> int:
         return brokers
 
     try:
-        asked = told(*marker.args, **marker.kwargs)
+        asked = asked_for(*marker.args, **marker.kwargs)
     except TypeError as error:
-        wrong = str(error).partition("told() ")[2]
+        wrong = str(error).partition("asked_for() ")[2]
         pytest.fail(f"@pytest.mark.kafka_cluster {wrong}; its form is kafka_cluster(brokers=3)", pytrace=False)
     if not isinstance(asked, int) or asked < 2:
         pytest.fail(f"@pytest.mark.kafka_cluster({asked!r}): a cluster has 2 to 9 brokers", pytrace=False)
@@ -75,11 +75,11 @@ def _brokers(marker: pytest.Mark) -> int:
 
 
 def _partitions(marker: pytest.Mark) -> int:
-    def told(partitions: int = 1) -> int:
+    def asked_for(partitions: int = 1) -> int:
         return partitions
 
     try:
-        return told(*marker.args, **marker.kwargs)
+        return asked_for(*marker.args, **marker.kwargs)
     except TypeError as error:
-        wrong = str(error).partition("told() ")[2]
+        wrong = str(error).partition("asked_for() ")[2]
         pytest.fail(f"@pytest.mark.kafka_topic {wrong}; its form is kafka_topic(partitions=3)", pytrace=False)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
-from streamactors.clock import Timeout
+from streamactors.durations import Duration
 from streamactors.kafka.client.runs import made_message
 from streamactors.kafka.committable import CommittableMessage, KeptMessage, Origin
 from streamactors.kafka.control import Control
@@ -105,9 +105,9 @@ def _report(record: ProducerRecord, partition: int, offset: int, timestamp: int)
 
 
 class TestControl(Control):
-    """The control of a source that is none of Kafka's: `stop` and `shutdown` end it, `fail` makes it fail.
+    """The control of a source that is not Kafka's: `stop` and `shutdown` end it, `fail` makes it fail.
 
-    `source.map_materialized_value(lambda _: TestControl())` stands for a Consumer source in `DrainingControl.create`."""
+    `source.map_materialized_value(lambda _: TestControl())` takes the place of a Consumer source in `DrainingControl.create`."""
 
     __test__ = False  # pytest: no test class
 
@@ -138,6 +138,6 @@ class TestControl(Control):
         """Take the partitions out of `paused`."""
         self.paused.difference_update(TopicPartition(*partition) for partition in partitions)
 
-    def snapshot(self, timeout: Timeout = 5.0) -> dict[str, Any]:
-        """Return the snapshot of a consumer without partitions, at once whatever `timeout` (seconds, a timedelta or a text) is."""
+    def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
+        """Return the snapshot of a consumer without partitions, at once whatever `timeout` (seconds, a timedelta or a string) is."""
         return {"partitions": {}}

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamactors.clock import Timeout, VirtualClock, timeout_s
+from streamactors.clock import VirtualClock
+from streamactors.durations import Duration, duration_s
 from streamactors.engine.island.run import Run, all_runs
 from streamactors.engine.snapshot import snapshot_of
 
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def assert_all_stages_stopped(system: ActorSystem | None = None, timeout: Timeout = "3s") -> Iterator[None]:
+def assert_all_stages_stopped(system: ActorSystem | None = None, timeout: Duration = "3s") -> Iterator[None]:
     """Raise AssertionError, with a picture of each graph, when a stream of the block still runs `timeout` (seconds, a timedelta
-    or a text) after it.
+    or a string) after it.
 
     Checks the streams of all systems, or of `system` only. `timeout` is real time; a system with a virtual clock also runs
     its due work. An error of the block itself is raised unchanged."""
     before = set(_runs(system))
     yield
-    until = time.monotonic() + timeout_s(timeout)
+    until = time.monotonic() + duration_s(timeout, "timeout")
     left = _left(system, before)
     while left and time.monotonic() < until:
         clock = left[0].system.clock

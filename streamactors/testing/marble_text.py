@@ -4,7 +4,7 @@
     -a#             a in frame 1, failed in frame 2
 
 A dash is a frame without an event; spaces only align. A group in parentheses is one frame. `values` gives the elements of the letters; a
-letter without a value stands for itself."""
+letter without a value is itself the element."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Marble:
 
 
 def parse(text: str, values: Mapping[str, Any] | None = None, error: BaseException | None = None) -> list[Marble]:
-    """Return the events of a text in order. Raises ValueError, naming the place, for a text that is no marbles."""
+    """Return the events of a string of marbles in order. Raises ValueError, naming the place, for another string."""
     found: list[Marble] = []
     frame = 0
     group: int | None = None
@@ -69,7 +69,7 @@ def parse(text: str, values: Mapping[str, Any] | None = None, error: BaseExcepti
 
 
 def render(events: list[Marble], values: Mapping[str, Any] | None = None) -> str:
-    """Return events as a text. An element whose text is longer than a letter, and that has no letter in `values`, is shown in <>."""
+    """Return events as a string of marbles. An element whose text is longer than a letter, and that has no letter in `values`, is shown in <>."""
     signs: dict[int, list[str]] = {}
     for event in events:
         signs.setdefault(event.frame, []).append(_sign(event, values))

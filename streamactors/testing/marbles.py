@@ -1,4 +1,4 @@
-"""Marble tests: streams over virtual time as texts.
+"""Marble tests: streams over virtual time, written as strings.
 
     with Marbles() as marbles:
         marbles.expect(marbles.source("-a-b-c|").drop(1), "---b-c|")
@@ -12,28 +12,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamactors.actors.system import ActorSystem
-from streamactors.clock import Duration, VirtualClock, duration_ms
+from streamactors.clock import VirtualClock
 from streamactors.dsl.source import Source
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.durations import Duration, duration_ms
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.island.connection import MAX_ASKED, Connection
 from streamactors.engine.logic import Logic, SourceLogic
 from streamactors.engine.stage import SINK, SOURCE, GraphStage, NotUsed
 from streamactors.testing.marble_text import COMPLETED, FAILED, Marble, parse, render
 
-FRAME_MS = 10.0
+FRAME = "10ms"
 MOST_FRAMES = 1_000
 
 
 class MarbleError(Exception):
-    """The failure that `#` stands for, unless the test gives another."""
+    """The failure that `#` means, unless the test gives another."""
 
 
 class Marbles:
-    """A system under a virtual clock, sources written as marbles, and what comes out as marbles. `frame`: ms, a timedelta or a text."""
+    """A system under a virtual clock, sources written as marbles, and what comes out as marbles. `frame`: seconds, a timedelta or a string."""
 
-    def __init__(self, frame: Duration = FRAME_MS) -> None:
-        self.frame_ms = duration_ms(frame)
+    def __init__(self, frame: Duration = FRAME) -> None:
+        self.frame_ms = duration_ms(frame, "Marbles: frame")
         self.error = MarbleError("#")
         self.clock = VirtualClock()
         self.system = ActorSystem("marbles", clock=self.clock)
@@ -60,7 +61,7 @@ class Marbles:
     def record(self, source: Source[Any, Any], frames: int = MOST_FRAMES, demand: str | None = None) -> list[Marble]:
         """Run a source until it ends or `frames` have passed, which cancels it; return what came out, by frame.
 
-        `demand` limits the demand: a text in which a digit requests so many elements in its frame; whether an element of the same frame is
+        `demand` limits the demand: a string in which a digit requests that many elements in its frame; whether an element of the same frame is
         ahead of the request is not fixed. None: no limit."""
         requests = None if demand is None else [(m.frame, int(m.value)) for m in parse(demand)]
         recorder = _Recorder(self.frame_ms, requests)
@@ -69,7 +70,7 @@ class Marbles:
         for _ in range(frames):
             if recorder.over:
                 break
-            self.clock.advance(self.frame_ms)
+            self.clock.advance(self.frame_ms / 1_000)
         if not recorder.over:
             recorder.cancel()
             self.clock.settle()
@@ -82,7 +83,7 @@ class Marbles:
         frames: int = MOST_FRAMES,
         demand: str | None = None,
     ) -> str:
-        """As `record`; return a text. `values` gives letters to elements; others show as themselves, or in <>."""
+        """As `record`; return a string of marbles. `values` gives letters to elements; others show as themselves, or in <>."""
         return render(self.record(source, frames, demand), values)
 
     def expect(
@@ -95,7 +96,7 @@ class Marbles:
         frames: int = MOST_FRAMES,
         demand: str | None = None,
     ) -> None:
-        """Run a source and compare what comes out with a text. Raises AssertionError that shows both.
+        """Run a source and compare what comes out with a string of marbles. Raises AssertionError that shows both.
 
         A text without an end is compared up to its last frame."""
         wanted = parse(text, values, error or self.error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from streamactors.engine.blueprint.attributes import Attributes
+from streamactors.engine.attributes import Attributes
 from streamactors.engine.island.causes import NonFailureCancellation
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic, SourceLogic

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.clock import VirtualClock
 
+PROBE_TIMEOUT = "streamactors_probe_timeout"
+
 __all__ = ["_kafka_clusters", "actor_system", "kafka_broker", "kafka_cluster", "kafka_topic", "virtual_clock"]
 
 
@@ -27,16 +29,28 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     error = call.excinfo.value if call.excinfo is not None else None
     timed_out = isinstance(error, TimeoutError) or (error is not None and "Timeout" in str(error)[:20])
     if timed_out and "streamactors.engine.island.run" in sys.modules:
-        from streamactors.testing.standing import standing_streams
+        from streamactors.testing.running_streams import running_streams
 
-        text = standing_streams()
+        text = running_streams()
         if text:
             outcome.get_result().sections.append(("streams that still run", text))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(PROBE_TIMEOUT, "how long a probe without a timeout waits for a signal, such as 10s; 3s without it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "kafka_topic(partitions): partitions of the kafka_topic fixture's topic")
     config.addinivalue_line("markers", "kafka_cluster(brokers): number of brokers of the kafka_cluster fixture")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _probe_timeout(pytestconfig: pytest.Config) -> None:
+    if given := pytestconfig.getini(PROBE_TIMEOUT):
+        from streamactors.testing.signals import Signals
+
+        Signals.default_timeout = given
 
 
 @pytest.fixture

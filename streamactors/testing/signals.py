@@ -6,13 +6,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from streamactors.clock import Clock, Duration, Timeout, VirtualClock, duration_ms, timeout_s
-
-DEFAULT_TIMEOUT: Timeout = "3s"
+from streamactors.clock import Clock, VirtualClock
+from streamactors.durations import Duration, duration_s
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,12 @@ Signal = OnSubscribe | OnNext | OnComplete | OnError | OnRequest | OnCancel
 class Signals:
     """The thread of the stage puts signals, the thread of the test takes them. Timeouts use the real clock, so a test ends."""
 
-    def __init__(self, owner: str, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+    default_timeout: ClassVar[Duration] = "3s"
+    """The limit of a probe without one of its own. The option `streamactors_probe_timeout` of pytest sets it."""
+
+    def __init__(self, owner: str, timeout: Duration | None = None) -> None:
         self._owner = owner
-        self._timeout_s = timeout_s(timeout)
+        self._timeout_s = duration_s(self.default_timeout if timeout is None else timeout, "timeout")
         self._changed = threading.Condition()
         self._waiting: deque[Signal] = deque()
         self._seen: deque[Signal] = deque(maxlen=5)
@@ -92,7 +94,7 @@ class Signals:
             self._waiting.append(signal)
             self._changed.notify_all()
 
-    def next(self, expected: str, timeout: Timeout | None = None) -> Signal:
+    def next(self, expected: str, timeout: Duration | None = None) -> Signal:
         """Take the next signal. Raises AssertionError, which names the `expected` signal, on a timeout."""
         signal = self._take(self._limit_s(timeout))
         if signal is None:
@@ -117,12 +119,12 @@ class Signals:
             return signal
 
     def nothing(self, duration: Duration) -> None:
-        """Check that no signal arrives for `duration` (ms, a timedelta or a text). A virtual clock advances by `duration` instead."""
+        """Check that no signal arrives for `duration` (seconds, a timedelta or a string). A virtual clock advances by `duration` instead."""
         if isinstance(self.clock, VirtualClock):
             self.clock.advance(duration)
             signal = self.peek(0)
         else:
-            signal = self.peek(duration_ms(duration) / 1000)
+            signal = self.peek(duration_s(duration, "duration"))
         if signal is not None:
             raise AssertionError(f"{self._owner}: expected nothing for {duration}, got {signal}{self.history()}")
 
@@ -135,18 +137,18 @@ class Signals:
         seen = list(self._seen)[: -1 if but_last else None]
         return f" (before: {', '.join(map(str, seen))})" if seen else ""
 
-    def _limit_s(self, timeout: Timeout | None) -> float:
-        limit = self._timeout_s if timeout is None else timeout_s(timeout)
+    def _limit_s(self, timeout: Duration | None) -> float:
+        limit = self._timeout_s if timeout is None else duration_s(timeout, "timeout")
         if self._deadline is not None:
             limit = min(limit, self._deadline - time.monotonic())
         return limit
 
     @contextmanager
     def within(self, limit: Duration) -> Iterator[None]:
-        """Fail if the block takes longer than `limit` (ms, a timedelta or a text) of real time; waits inside end at the limit."""
+        """Fail if the block takes longer than `limit` (seconds, a timedelta or a string) of real time; waits inside end at the limit."""
         outer = self._deadline
         began = time.monotonic()
-        own = began + duration_ms(limit) / 1000
+        own = began + duration_s(limit, "limit")
         self._deadline = own if outer is None else min(outer, own)
         try:
             yield
@@ -154,3 +156,30 @@ class Signals:
             self._deadline = outer
         if time.monotonic() > own:
             raise AssertionError(f"{self._owner}: the block took longer than {limit}")
+
+
+class Probe:
+    """What the probes of both ends have: the signals of their stage, and the wait for its start."""
+
+    __test__ = False  # pytest must not collect it
+
+    def __init__(self, owner: str, timeout: Duration | None) -> None:
+        self._signals = Signals(owner, timeout)
+        self._subscribed = False
+
+    def ensure_subscription(self) -> Self:
+        """Wait until the stage has started."""
+        if not self._subscribed:
+            signal = self._signals.next("the subscription")
+            if not isinstance(signal, OnSubscribe):
+                raise self._signals.unexpected("the subscription", signal)
+            self._subscribed = True
+        return self
+
+    def within(self, limit: Duration) -> AbstractContextManager[None]:
+        """Fail if the block takes longer than `limit` (seconds, a timedelta or a string) of real time."""
+        return self._signals.within(limit)
+
+    def _next(self, expected: str, timeout: Duration | None) -> Signal:
+        self.ensure_subscription()
+        return self._signals.next(expected, timeout)

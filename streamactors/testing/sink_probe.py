@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
-from streamactors.clock import Duration, Timeout, duration_ms, timeout_s
 from streamactors.dsl.sink import Sink
 from streamactors.dsl.typevars import U
+from streamactors.durations import Duration, duration_s
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.island.causes import NO_MORE_ELEMENTS
 from streamactors.engine.logic import AsyncCallback
 from streamactors.engine.marks.marks import Mark
 from streamactors.testing.probe_stages import ProbeSink
 from streamactors.testing.signals import (
-    DEFAULT_TIMEOUT,
     OnComplete,
     OnError,
     OnNext,
-    OnSubscribe,
+    Probe,
     Signal,
     Signals,
 )
@@ -34,37 +32,27 @@ class TestSink:
     __test__ = False  # pytest must not collect it
 
     @staticmethod
-    def probe(timeout: Timeout = DEFAULT_TIMEOUT) -> Sink[Any, TestSinkProbe]:
-        """Return a sink that materializes a TestSinkProbe. Its `expect_…` calls wait up to `timeout` (seconds of real time, a timedelta or a text)."""
-        timeout_s(timeout)  # raises for a wrong duration now, not when the stream runs
+    def probe(timeout: Duration | None = None) -> Sink[Any, TestSinkProbe]:
+        """Return a sink that materializes a TestSinkProbe. Its `expect_…` calls wait up to `timeout` (seconds of real time, a timedelta or a
+        string); without it up to 3 s, or the option `streamactors_probe_timeout` of pytest."""
+        if timeout is not None:
+            duration_s(timeout, "timeout")  # raises for a wrong duration now, not when the stream runs
         return Sink(StageModule(ProbeSink(lambda: TestSinkProbe(timeout))))
 
 
-class TestSinkProbe:
+class TestSinkProbe(Probe):
     """Requests elements and checks the signals that arrive. An unexpected signal raises AssertionError.
 
-    `timeout`: how long each call waits, in seconds of real time, or as a timedelta or a text."""
+    `timeout`: how long each call waits, in seconds of real time, or as a timedelta or a string."""
 
-    __test__ = False
-
-    def __init__(self, timeout: Timeout) -> None:
-        self._signals = Signals("sink probe", timeout)
-        self._subscribed = False
+    def __init__(self, timeout: Duration | None) -> None:
+        super().__init__("sink probe", timeout)
         self._request: AsyncCallback[int]
         self._cancel: AsyncCallback[BaseException]
         self.marks: list[Mark] = []
         """The marks that have arrived."""
 
     # ── what the test does ────────────────────────────────────────────────────────────────────────────────────────
-
-    def ensure_subscription(self) -> TestSinkProbe:
-        """Wait until the stage has started."""
-        if not self._subscribed:
-            signal = self._signals.next("the subscription")
-            if not isinstance(signal, OnSubscribe):
-                raise self._signals.unexpected("the subscription", signal)
-            self._subscribed = True
-        return self
 
     def request(self, n: int) -> TestSinkProbe:
         """Request n more elements."""
@@ -85,10 +73,10 @@ class TestSinkProbe:
 
     # ── elements ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def expect_next(self, *expected: Any, timeout: Timeout | None = None) -> Any:
+    def expect_next(self, *expected: Any, timeout: Duration | None = None) -> Any:
         """Without arguments: return the next element. With some: check that these come next, in order, and return the probe.
 
-        `timeout` (seconds, a timedelta or a text; default: the probe's) is for each element."""
+        `timeout` (seconds, a timedelta or a string; default: the probe's) is for each element."""
         if not expected:
             return self._element("an element", timeout)
         for element in expected:
@@ -145,8 +133,8 @@ class TestSinkProbe:
             raise AssertionError(f"expected an element that the function answers, got {element!r}: {answer!r}")
         return answer
 
-    def expect_complete(self, timeout: Timeout | None = None) -> TestSinkProbe:
-        """Check that the stream completes next, within `timeout` (seconds, a timedelta or a text; default: the probe's)."""
+    def expect_complete(self, timeout: Duration | None = None) -> TestSinkProbe:
+        """Check that the stream completes next, within `timeout` (seconds, a timedelta or a string; default: the probe's)."""
         signal = self._next("completion", timeout)
         if not isinstance(signal, OnComplete):
             raise self._signals.unexpected("completion", signal)
@@ -192,7 +180,7 @@ class TestSinkProbe:
         return self._checked(signal, "an element or completion", element)
 
     def expect_no_message(self, duration: Duration = "100ms") -> TestSinkProbe:
-        """Check that no signal arrives for `duration` (ms, a timedelta or a text). A virtual clock advances by `duration` instead."""
+        """Check that no signal arrives for `duration` (seconds, a timedelta or a string). A virtual clock advances by `duration` instead."""
         self.ensure_subscription()
         self._signals.nothing(duration)
         return self
@@ -204,7 +192,7 @@ class TestSinkProbe:
     ) -> list[Any]:
         """Return the elements for which `predicate` is true, up to the first other signal, which stays for the next call.
 
-        Ends when no signal arrives for `idle` (ms, a timedelta or a text; default: the timeout of the probe), or after `messages` elements."""
+        Ends when no signal arrives for `idle` (seconds, a timedelta or a string; default: the timeout of the probe), or after `messages` elements."""
         self.ensure_subscription()
         got: list[Any] = []
         while messages is None or len(got) < messages:
@@ -216,9 +204,9 @@ class TestSinkProbe:
         return got
 
     def receive_within(self, duration: Duration, messages: int | None = None) -> list[Any]:
-        """Return the elements that come within `duration` (ms, a timedelta or a text) of real time, at most `messages`."""
+        """Return the elements that come within `duration` (seconds, a timedelta or a string) of real time, at most `messages`."""
         self.ensure_subscription()
-        until = time.monotonic() + duration_ms(duration) / 1000
+        until = time.monotonic() + duration_s(duration, "duration")
         got: list[Any] = []
         while messages is None or len(got) < messages:
             signal = self._signals.peek(until - time.monotonic())
@@ -228,11 +216,12 @@ class TestSinkProbe:
             got.append(signal.element)
         return got
 
-    def to_strict(self, at_most: Duration = DEFAULT_TIMEOUT) -> list[Any]:
+    def to_strict(self, at_most: Duration | None = None) -> list[Any]:
         """Request all elements and return them when the stream completes; raise the error of a failed stream.
 
-        AssertionError after `at_most` (ms, a timedelta or a text) of real time."""
+        AssertionError after `at_most` (seconds, a timedelta or a string) of real time; without it after the probe's default timeout."""
         got: list[Any] = []
+        at_most = Signals.default_timeout if at_most is None else at_most
         with self.within(at_most):
             self.request(1 << 30)
             while True:
@@ -244,17 +233,9 @@ class TestSinkProbe:
                 else:
                     return got
 
-    def within(self, limit: Duration) -> AbstractContextManager[None]:
-        """Fail if the block takes longer than `limit` (ms, a timedelta or a text) of real time."""
-        return self._signals.within(limit)
-
     # ── plumbing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _next(self, expected: str, timeout: Timeout | None) -> Signal:
-        self.ensure_subscription()
-        return self._signals.next(expected, timeout)
-
-    def _element(self, expected: str, timeout: Timeout | None) -> Any:
+    def _element(self, expected: str, timeout: Duration | None) -> Any:
         signal = self._next(expected, timeout)
         if not isinstance(signal, OnNext):
             raise self._signals.unexpected(expected, signal)

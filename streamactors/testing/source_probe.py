@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from typing import Any
 
-from streamactors.clock import Duration, Timeout, timeout_s
 from streamactors.dsl.source import Source
+from streamactors.durations import Duration, duration_s
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.engine.logic import AsyncCallback
 from streamactors.testing.probe_stages import ProbeSource
-from streamactors.testing.signals import DEFAULT_TIMEOUT, OnCancel, OnRequest, OnSubscribe, Signal, Signals
+from streamactors.testing.signals import OnCancel, OnRequest, OnSubscribe, Probe
 
 
 class TestSource:
@@ -19,35 +18,25 @@ class TestSource:
     __test__ = False  # pytest must not collect it
 
     @staticmethod
-    def probe(timeout: Timeout = DEFAULT_TIMEOUT) -> Source[Any, TestSourceProbe]:
-        """Return a source that materializes a TestSourceProbe. Its calls wait up to `timeout` (seconds of real time, a timedelta or a text)."""
-        timeout_s(timeout)  # raises for a wrong duration now, not when the stream runs
+    def probe(timeout: Duration | None = None) -> Source[Any, TestSourceProbe]:
+        """Return a source that materializes a TestSourceProbe. Its calls wait up to `timeout` (seconds of real time, a timedelta or a
+        string); without it up to 3 s, or the option `streamactors_probe_timeout` of pytest."""
+        if timeout is not None:
+            duration_s(timeout, "timeout")  # raises for a wrong duration now, not when the stream runs
         return Source(StageModule(ProbeSource(lambda: TestSourceProbe(timeout))))
 
 
-class TestSourceProbe:
+class TestSourceProbe(Probe):
     """Sends elements on demand. An unexpected signal raises AssertionError.
 
-    `timeout`: how long each call waits, in seconds of real time, or as a timedelta or a text."""
+    `timeout`: how long each call waits, in seconds of real time, or as a timedelta or a string."""
 
-    __test__ = False
-
-    def __init__(self, timeout: Timeout) -> None:
-        self._signals = Signals("source probe", timeout)
-        self._subscribed = False
+    def __init__(self, timeout: Duration | None) -> None:
+        super().__init__("source probe", timeout)
         self._pending = 0
         self._push: AsyncCallback[list[Any]]
         self._complete: AsyncCallback[None]
         self._fail: AsyncCallback[BaseException]
-
-    def ensure_subscription(self) -> TestSourceProbe:
-        """Wait until the stage has started."""
-        if not self._subscribed:
-            signal = self._signals.next("the subscription")
-            if not isinstance(signal, OnSubscribe):
-                raise self._signals.unexpected("the subscription", signal)
-            self._subscribed = True
-        return self
 
     def send_next(self, *elements: Any) -> TestSourceProbe:
         """Send elements when there is demand; elements of one request travel as one chunk."""
@@ -87,27 +76,27 @@ class TestSourceProbe:
                 self._subscribed = True
         return self._pending
 
-    def expect_request(self, timeout: Timeout | None = None) -> int:
-        """Wait for the next request, up to `timeout` (seconds, a timedelta or a text; default: the probe's); return its number of elements."""
+    def expect_request(self, timeout: Duration | None = None) -> int:
+        """Wait for the next request, up to `timeout` (seconds, a timedelta or a string; default: the probe's); return its number of elements."""
         signal = self._next("a request", timeout)
         if not isinstance(signal, OnRequest):
             raise self._signals.unexpected("a request", signal)
         self._pending += signal.n
         return signal.n
 
-    def expect_cancellation(self, timeout: Timeout | None = None) -> TestSourceProbe:
+    def expect_cancellation(self, timeout: Duration | None = None) -> TestSourceProbe:
         """Check that downstream cancels next; requests before the cancellation are skipped.
 
-        `timeout`: seconds, a timedelta or a text; default: the probe's."""
+        `timeout`: seconds, a timedelta or a string; default: the probe's."""
         self._cancellation(timeout)
         return self
 
     def expect_cancellation_with_cause(
-        self, expected: type[BaseException] | BaseException | None = None, timeout: Timeout | None = None
+        self, expected: type[BaseException] | BaseException | None = None, timeout: Duration | None = None
     ) -> BaseException:
         """As `expect_cancellation`; return the cause, and check it against a class or an error if one is given.
 
-        `timeout`: seconds, a timedelta or a text; default: the probe's."""
+        `timeout`: seconds, a timedelta or a string; default: the probe's."""
         signal = self._cancellation(timeout)
         if isinstance(expected, type):
             if not isinstance(signal.cause, expected):
@@ -117,20 +106,12 @@ class TestSourceProbe:
         return signal.cause
 
     def expect_no_message(self, duration: Duration = "100ms") -> TestSourceProbe:
-        """Check that no request and no cancellation arrives for `duration` (ms, a timedelta or a text). A virtual clock advances by `duration` instead."""
+        """Check that no request and no cancellation arrives for `duration` (seconds, a timedelta or a string). A virtual clock advances by `duration` instead."""
         self.ensure_subscription()
         self._signals.nothing(duration)
         return self
 
-    def within(self, limit: Duration) -> AbstractContextManager[None]:
-        """Fail if the block takes longer than `limit` (ms, a timedelta or a text) of real time."""
-        return self._signals.within(limit)
-
-    def _next(self, expected: str, timeout: Timeout | None) -> Signal:
-        self.ensure_subscription()
-        return self._signals.next(expected, timeout)
-
-    def _cancellation(self, timeout: Timeout | None) -> OnCancel:
+    def _cancellation(self, timeout: Duration | None) -> OnCancel:
         while True:
             signal = self._next("cancellation", timeout)
             if isinstance(signal, OnCancel):

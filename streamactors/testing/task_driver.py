@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from streamactors.windows.definitions.duration import Duration, to_ms
+from streamactors.durations import Duration, whole_ms
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.processors.state_store import StateStore
 from streamactors.windows.record import LateRecord, Record, RecordContext
 from streamactors.windows.state.store_log import Change, TaskIdentity
-from streamactors.windows.topology.model import Node
+from streamactors.windows.topology.model import TopologyNode
 from streamactors.windows.topology.reading import StoreView, view_of
 from streamactors.windows.topology.task_factory import TaskFactory
 
@@ -53,8 +53,8 @@ class TaskDriver:
         return self._task.process_chunk(list(records))
 
     def advance_wall_clock(self, by: Duration) -> list[Any]:
-        """Advance the wall clock by `by` (ms, a timedelta or a text) without input; return the results."""
-        self._now_ms += to_ms(by, "advance_wall_clock")
+        """Advance the wall clock by `by` (seconds, a timedelta or a string) without input; return the results."""
+        self._now_ms += whole_ms(by, "advance_wall_clock: by")
         return self._task.wall_clock(self._now_ms) + self._task.idle(self._now_ms - self._last_input_ms)
 
     def end_of_input(self) -> list[Any]:
@@ -72,7 +72,7 @@ class TaskDriver:
             raise KeyError(f"no store {name!r}; this topology has {sorted(self._task.stores)}")
         return self._view(node.shown_as or node)
 
-    def _view(self, node: Node) -> StoreView:
+    def _view(self, node: TopologyNode) -> StoreView:
         return view_of(self._task.operator(node), self._factory.serdes)
 
     def changes(self) -> list[Change]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from streamactors.durations import Duration
 from streamactors.errors import BuildError
 from streamactors.testing.task_driver import TaskDriver
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.state.serdes import Serdes
@@ -26,7 +26,7 @@ class TopologyDriver(TaskDriver):
     """`build(topics)` makes the topology from `topics.stream(…)` and `topics.table(…)`.
 
     What it returns (a stream, a table, or a dict of them by name) goes to the topic "output", or to the topics of these names,
-    beside what the topology writes with `to`. `semantics`: of the steps that are not given one. `idle_after` (ms, a timedelta or a text): as in
+    beside what the topology writes with `to`. `semantics`: of the steps that are not given one. `idle_after` (seconds, a timedelta or a string): as in
     `windowed_by`."""
 
     def __init__(
@@ -66,7 +66,7 @@ class TopologyDriver(TaskDriver):
         timestamp: int,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> list[Output]:
-        """Process one row of a topic; return what left, in order: Output(topic, record).
+        """Process one row of a topic; return its outputs, in order: Output(topic, record).
 
         Raises the error that ends the task."""
         out: list[Output] = []

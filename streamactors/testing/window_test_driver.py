@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from streamactors.durations import Duration
 from streamactors.errors import BuildError
 from streamactors.testing.task_driver import TaskDriver
-from streamactors.windows.definitions.duration import Duration
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.operators.buffered import Buffered
 from streamactors.windows.state.serdes import Serdes
@@ -24,7 +24,7 @@ class WindowTestDriver(TaskDriver):
     """`build` receives a stream of Records and returns a table or a stream.
 
     `topic` names the input in contexts and in the bytes of suppressed entries; `serdes` are the stream's.
-    `idle_after` (ms, a timedelta or a text): as in `windowed_by`."""
+    `idle_after` (seconds, a timedelta or a string): as in `windowed_by`."""
 
     def __init__(
         self,

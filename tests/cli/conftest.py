@@ -23,6 +23,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 30_000)
 
 
+@pytest.fixture(autouse=True)
+def without_profiles(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The profiles of whoever runs the tests do not count."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-profiles"))
+    monkeypatch.delenv("STREAMACTORS_PROFILE", raising=False)
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
     with Cluster() as cluster:

@@ -240,10 +240,13 @@ def test_metrics_and_a_ready_probe_are_served_over_http(tmp_path: Path) -> None:
             url, token = f"http://127.0.0.1:{port}/metrics", {"Authorization": "Bearer s3cret"}
             with urllib.request.urlopen(urllib.request.Request(url, headers=token), timeout=10) as answer:
                 lines = answer.read().decode().splitlines()
-        assert "streamactors_topics 1.0" in lines
-        assert "streamactors_connections 1.0" in lines
-        assert 'streamactors_log_bytes{topic="t"} 0.0' in lines
-        assert 'streamactors_purgatory_delayed{purgatory="Fetch"} 0.0' in lines
+        assert "streamactors_broker_topics 1.0" in lines
+        assert "streamactors_broker_connections 1.0" in lines
+        assert 'streamactors_broker_log_bytes{topic="t"} 0.0' in lines
+        assert 'streamactors_broker_purgatory_delayed_requests{purgatory="Fetch"} 0.0' in lines
+        for probe, word in (("live", b"live\n"), ("ready", b"ready\n")):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{probe}", timeout=10) as answer:
+                assert answer.read() == word
         ready = f"http://127.0.0.1:{port}/ready"
         with urllib.request.urlopen(urllib.request.Request(ready, headers=token), timeout=10) as answer:
             assert answer.read() == b"ready\n"
@@ -262,7 +265,7 @@ def test_metrics_without_a_token_file_have_a_token_that_the_start_tells() -> Non
         running.process.send_signal(signal.SIGTERM)
         running.process.wait(30)
         assert running.process.stderr is not None
-        assert re.search(r"/metrics and /ready ask for `Authorization: Bearer \S{32}`", running.process.stderr.read())
+        assert re.search(r"/metrics asks for `Authorization: Bearer \S{32}`", running.process.stderr.read())
 
 
 # --- bad starts ---

@@ -15,11 +15,11 @@ import pytest
 from streamactors.broker import Cluster
 from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli import bootstrap as client
-from streamactors.cli.clusters import cluster_requests
 from streamactors.cli.main import COMMANDS, run
 from streamactors.cli.texts import as_time
-from streamactors.kafka.client import connection
+from streamactors.kafka.client import cluster_requests
 from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.connection import ClientConnection
 from tests.cli.ran import Run
 
 
@@ -68,7 +68,7 @@ def test_lines_become_records_with_keys_and_headers(streamactors: Run, topic: st
 
 def test_a_table_has_a_row_per_record(streamactors: Run, topic: str) -> None:
     streamactors("produce", topic, "-k", ":", stdin=b"key:value\n")
-    (row,) = streamactors("consume", topic).rows
+    (row,) = streamactors("consume", topic, "--table").rows
     assert row[1] == "0"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}Z", f"{row[2]} {row[3]}")
     assert row[4:] == ["key", "value"]
@@ -83,20 +83,20 @@ def test_bytes_that_are_no_text_are_marked_as_base64(streamactors: Run, topic: s
 
 def test_a_table_does_not_make_the_terminal_obey_a_record(streamactors: Run, topic: str) -> None:
     streamactors("produce", topic, stdin=b"\x1b[2Jgone\x07\tand \xff \xc3\xbc\n")
-    assert "\\x1b[2Jgone\\x07" in streamactors("consume", topic).out
-    assert "\\xff \u00fc" in streamactors("consume", topic).out
+    assert "\\x1b[2Jgone\\x07" in streamactors("consume", topic, "--table").out
+    assert "\\xff \u00fc" in streamactors("consume", topic, "--table").out
 
 
 def test_on_a_pipe_no_cell_is_cut(streamactors: Run, topic: str) -> None:
     streamactors("produce", topic, stdin=b"x" * 300_000 + b"\n")
-    assert "x" * 300_000 in streamactors("consume", topic).out
+    assert "x" * 300_000 in streamactors("consume", topic, "--table").out
 
 
 def test_what_the_terminal_cannot_show_is_escaped(streamactors: Run, broker: Cluster, topic: str) -> None:
     streamactors("produce", topic, stdin="\u65e5\u672c\n".encode())
     patient = "from streamactors.cli import bootstrap; bootstrap.CONNECT_TIMEOUT_MS = 30_000"
     program = f"{patient}; from streamactors.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "consume", topic, "-b", broker.bootstrap_servers]
+    command = [sys.executable, "-c", program, "consume", topic, "--table", "-b", broker.bootstrap_servers]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     ran = subprocess.run(command, capture_output=True, env=env, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, b"")
@@ -191,7 +191,11 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["run", "no_module:graph", "--stall-after", "0"], 2, "--stall-after: it must be more than 0"),
         (["consume", "none"], 1, "no topic none at"),
         (["consume", "TOPIC", "-p", "9"], 1, "has no partition 9; it has 0 to 1"),
-        (["consume", "TOPIC", "--from", "noon"], 2, "give beginning, end, an offset"),
+        (
+            ["consume", "TOPIC", "--from", "noon"],
+            2,
+            "'noon' is no place in a topic; give beginning (earliest), end (latest), an",
+        ),
         (["produce", "TOPIC", "-k", ":"], 1, "line 1 has no ':' between key and value"),
         (["produce", "TOPIC", "-p", "9"], 1, "Unknown partition"),
         (["produce", "no-such-topic", "--no-create"], 1, "no topic no-such-topic at"),
@@ -200,11 +204,11 @@ def test_offsets_count_what_lies_between(streamactors: Run, topic: str) -> None:
         (["certificates", "/proc/no"], 1, "cannot write certificates there"),
         (["acls", "add", "ann", "read", "topic"], 2, "name the topic, as in: streamactors acls add"),
         (["acls", "add", "", "read", "topic", "x"], 2, "PRINCIPAL and NAME must not be empty"),
-        (["consume", "TOPIC", "--from", "99"], 1, "--from 99 is behind the last record"),
-        (["produce", "a b"], 1, "'a b' is no name: a topic's name has letters"),
+        (["consume", "TOPIC", "--from", "99"], 1, "--from 99 is after the last record"),
+        (["produce", "a b"], 1, "'a b' is not a valid name: a topic's name has letters"),
         (["query", "store", "k", "--token", "t", "--at", "http://localhost:1"], 2, "leave out http://"),
         (["query", "store", "k", "--token", "t", "--at", "localhost"], 2, "has no port"),
-        (["query", "store", "k", "--token", "t", "--at", "localhost:99999"], 2, "is no port (1 to 65535)"),
+        (["query", "store", "k", "--token", "t", "--at", "localhost:99999"], 2, "is not a port (1 to 65535)"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(
@@ -259,7 +263,7 @@ def test_standard_streams_may_be_closed(broker: Cluster, topic: str, closed: str
         assert bool(ran.stdout) == (">&-" not in closed.replace("2>&-", ""))
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize("form", [[], ["--table"], ["--json"], ["--format", "%o\\n"]])
 def test_a_reader_who_has_seen_enough_is_no_failure(
     streamactors: Run, broker: Cluster, topic: str, form: list[str]
 ) -> None:
@@ -310,7 +314,7 @@ def test_a_port_that_takes_connections_and_says_nothing_is_no_broker_either(
     streamactors: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "CONNECT_TIMEOUT_MS", 300)
-    monkeypatch.setattr(connection, "SILENCE_MS", 300)
+    monkeypatch.setattr(ClientConnection, "silence_ms", 300)
     monkeypatch.setattr(cluster_requests, "FIRST_ANSWER_TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -334,4 +338,16 @@ def test_every_command_has_help_with_an_example(streamactors: Run, command: list
 
 def test_a_wrong_start_is_told_before_any_broker_is_asked(capsys):
     assert run(["consume", "t", "--bootstrap", "127.0.0.1:1", "--from", "yesterday"]) == 2
-    assert "--from yesterday: give beginning, end, an offset, -N or a time such as" in capsys.readouterr().err
+    assert (
+        "'--from': 'yesterday' is no place in a topic; give beginning (earliest), end (latest), an offset"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_topic_that_exists_is_left_as_it_is_if_the_command_says_so(streamactors: Run) -> None:
+    # A container that makes the topics of a pipeline starts with each of its pods.
+    create = ("topics", "create", "shared", "-p", "3", "--if-not-exists")
+    assert streamactors(*create) == (0, "topic shared created\n", "")
+    assert streamactors(*create[:4], "5", "--if-not-exists") == (0, "topic shared exists\n", "")
+    assert ["shared", "3", "1"] in streamactors("topics", "list").rows
+    assert streamactors(*create[:5]).code == 1

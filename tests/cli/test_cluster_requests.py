@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamactors.cli.clusters.cluster_requests import ClusterRequests
+from streamactors.kafka.client.cluster_requests import ClusterRequests
 from streamactors.kafka.errors import NoBroker
 
 NO_BROKERS = bytes(60)
@@ -60,3 +60,13 @@ def test_a_cluster_that_names_no_broker_is_an_error(server: str) -> None:
     # `streamactors quotas list` ended in an IndexError, and `transactions list` said that there are none
     with ClusterRequests(server) as requests, pytest.raises(NoBroker, match=f"^{server}: the cluster names no broker"):
         requests.brokers()
+
+
+@pytest.mark.parametrize("server", [NO_BROKERS], indirect=True)
+def test_a_broker_that_the_cluster_does_not_name_is_an_error(server: str) -> None:
+    """It was a KeyError with the number alone."""
+    with (
+        ClusterRequests(server) as requests,
+        pytest.raises(NoBroker, match=f"^{server}: broker 3 is not in the cluster"),
+    ):
+        requests.call(3, 35, 1, {"topics": None})

@@ -114,6 +114,19 @@ def test_those_named_go_to_the_topic_named(streamactors, buried, broker):
     ]
 
 
+def test_letters_that_cannot_be_sent_are_named_and_the_others_are_sent(streamactors, buried, broker):
+    topic, dead = buried
+    headers = [("dead-letter.topic", topic.encode()), ("dead-letter.partition", b"9"), ("dead-letter.offset", b"0")]
+    with SendProducer(ProducerSettings(broker.bootstrap_servers)) as producer:
+        producer.send(ProducerRecord(dead, b"of a partition that is gone", headers=headers)).result(30)
+    before = len(records_of(broker, topic))
+    code, out, err = streamactors("dead-letters", "replay", dead, "0@3", "0@0")
+    assert (code, out) == (1, "")
+    assert "1 of 2 dead letters not sent; 0@3: " in err
+    assert "partition" in err
+    assert len(records_of(broker, topic)) == before + 1
+
+
 def test_what_is_no_letter_is_told_in_one_line(streamactors, buried, broker):
     topic, dead = buried
     code, _, err = streamactors("dead-letters", "show", dead, "0@99")

@@ -1,4 +1,4 @@
-"""Commands at a broker with doors: client properties by `-X` and `--config`, users, entries, and what is said when a door stays closed."""
+"""Commands at a secured broker: client properties by `-X` and `--config`, users, entries, and connection errors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from streamactors.broker import Acl, Cluster
-from streamactors.broker.security.client_door import door_of
+from streamactors.broker.security.client_credentials import credentials_of
 from streamactors.cli import bootstrap as client
-from streamactors.cli.client_properties import properties_of
+from streamactors.cli.property_file import properties_of
 from tests.cli.ran import Run
 
 
@@ -143,7 +143,7 @@ def test_a_login_by_tokens_of_a_java_client_becomes_that_of_librdkafka(tmp_path:
         "sasl.oauthbearer.scope": "kafka",
     }
     AdminClient({"bootstrap.servers": "127.0.0.1:1", **found})  # librdkafka takes them
-    assert door_of(found).token is not None
+    assert credentials_of(found).token is not None
     (tmp_path / "file").write_text(f'sasl.jaas.config={module} unsecuredLoginStringClaim_sub="ann";')
     assert properties_of(tmp_path / "file") == {
         "enable.sasl.oauthbearer.unsecure.jwt": "true",

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamactors.cli.docs import command as docs
-from streamactors.cli.graphs.durations import SECONDS
+from streamactors.cli.durations import SECONDS, Seconds
 from streamactors.cli.graphs.run import command as run
 
 
@@ -20,8 +20,14 @@ def test_a_duration_is_a_number_of_seconds_or_a_text(text: str, seconds: float) 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf", "5 parsecs", ""])
 def test_anything_else_is_refused_with_the_way_out(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration; write 5s, 500ms or 1m, or a number of seconds"):
+    with pytest.raises(click.BadParameter, match="is not a duration; write 5s, 500ms or 1m, or a number of seconds"):
         SECONDS.convert(text, None, None)
+
+
+def test_a_duration_may_be_too_short() -> None:
+    assert Seconds(0.1).convert("100ms", None, None) == 0.1
+    with pytest.raises(click.BadParameter, match="'99ms' is too short; give at least 0"):
+        Seconds(0.1).convert("99ms", None, None)
 
 
 def test_help_names_the_unit() -> None:

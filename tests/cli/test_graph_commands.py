@@ -147,7 +147,7 @@ def test_run_says_that_a_graph_without_kafka_has_ended(module, capsys):
     assert run(["run", f"{name}:graph"]) == 0
     assert said(capsys).splitlines() == [
         f"streamactors: running {name}:graph",
-        f"streamactors: {name}:graph has ended; no offsets were committed",
+        f"streamactors: {name}:graph has ended",
     ]
 
 

@@ -43,3 +43,10 @@ def test_the_help_of_a_command_names_the_variables_and_defaults_of_its_options(p
 def test_the_address_of_the_broker_has_a_variable_and_a_default() -> None:
     text = " ".join(CliRunner().invoke(cli, ["topics", "list", "--help"], terminal_width=200).output.split())
     assert "env var: STREAMACTORS_BOOTSTRAP; default: localhost:9092" in text
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_the_help_of_a_command_names_no_file_that_only_a_clone_has(path: tuple[str, ...]) -> None:
+    """`run --help` said `examples/word_count.py:graph`, which a user of the wheel does not have."""
+    text = CliRunner().invoke(cli, [*path, "--help"], terminal_width=200).output
+    assert not [folder for folder in ("examples/", "tests/", "benchmarks/", "docs/") if folder in text]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamactors.cli.graphs import member
+from streamactors.cli.graphs import member, members
 from streamactors.cli.graphs.member import ASK, LENGTH, NUMBER, SOCKET, answering, member_name, member_number
 
 
@@ -102,3 +102,34 @@ def test_a_member_puts_its_number_into_its_lines(
             monkeypatch.setenv(variable, value)
     assert member_name() == name
     assert member_number() == ("2" if name else None)
+
+
+def test_a_late_answer_is_dropped_and_the_member_is_not_asked_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page asked a member that had just started, waited two seconds, and closed the socket: the member drained."""
+    ours, theirs = socket.socketpair()
+    asker = members.MemberProcess(0)
+    monkeypatch.setattr(asker, "_end", ours)
+    ours.settimeout(0.05)
+    with ours, theirs:
+        theirs.settimeout(30)
+        assert asker.metrics() is None
+        assert asker.metrics() is None, "nor is it asked again while it owes an answer"
+        assert theirs.recv(9) == ASK
+        theirs.sendall(LENGTH.pack(4) + b"la")
+        assert asker.metrics() is None
+        theirs.sendall(b"te" + LENGTH.pack(4) + b"next")  # the second answer is there before its question is
+        ours.settimeout(30)
+        assert asker.metrics() == "next"
+        assert theirs.recv(9) == ASK
+
+
+def test_an_answer_that_is_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "MAX_ANSWER", 10)
+    ours, theirs = socket.socketpair()
+    asker = members.MemberProcess(0)
+    monkeypatch.setattr(asker, "_end", ours)
+    with ours, theirs:
+        ours.settimeout(30)
+        theirs.sendall(LENGTH.pack(100_000) + b"x" * 100_000 + LENGTH.pack(2) + b"ok")
+        assert asker.metrics() is None
+        assert asker.metrics() == "ok"

@@ -54,10 +54,10 @@ def test_a_quota_is_set_listed_and_removed(streamactors: Run, broker: Cluster) -
         (
             ("set", "producer_byte_rate=5", "--user", "ann", "--all-users"),
             2,
-            "--user and --all-users exclude each other",
+            "give --user or --all-users, not both",
         ),
         (("set", "producer_byte_rate", "--user", "ann"), 2, "its form is QUOTA=NUMBER"),
-        (("set", "byte_rate=5", "--user", "ann"), 2, "'byte_rate' is no quota; there are producer_byte_rate"),
+        (("set", "byte_rate=5", "--user", "ann"), 2, "'byte_rate' is not a quota; there are producer_byte_rate"),
         (("set", "producer_byte_rate=0", "--user", "ann"), 1, "Quota producer_byte_rate must be greater than 0"),
         (("set", "producer_byte_rate=5", "--user", "ann", "--ip", "127.0.0.1"), 1, "IP entity shouldnot be combined"),
         (

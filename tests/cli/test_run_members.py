@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from streamactors.broker.http.door import HttpDoor
+from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.cli.graphs import members, run
 from streamactors.cli.graphs.exit_codes import INTERRUPTED, TERMINATED
 from streamactors.cli.graphs.members import MembersFailed
@@ -53,7 +53,7 @@ class FakeMembers:
         return []
 
 
-class Asked:
+class FakeSignals:
     """Stands for the signals: one comes when the command has waited so often."""
 
     number = signal.SIGTERM
@@ -61,7 +61,7 @@ class Asked:
     def __init__(self) -> None:
         self.waits_left = float("inf")
 
-    def __enter__(self) -> Asked:
+    def __enter__(self) -> FakeSignals:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,7 +77,7 @@ class Asked:
 
 class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked = Asked()
+        self.asked = FakeSignals()
         self.slept_s = 0.0
         monkeypatch.setattr(members, "Members", FakeMembers)
         monkeypatch.setattr(members, "check_shared", lambda graph, processes: None)
@@ -87,8 +87,8 @@ class World:
     def _sleep(self, seconds: float) -> None:
         self.slept_s += seconds
 
-    def run(self, door: HttpDoor | None = None) -> int:
-        return run._run_members(["app:graph", "more"], None, 2, 7, door, 1.5)  # type: ignore[arg-type]
+    def run(self, door: MetricsEndpoint | None = None) -> int:
+        return run._run_members(["app:graph", "more"], None, 2, 7, door, 1.5, None)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_member_that_has_failed_fails_the_command(world: World, monkeypatch: p
 def test_metrics_of_the_members_are_served_and_a_new_token_is_told(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    door = HttpDoor.of("0")
+    door = MetricsEndpoint.of("0")
     assert door.made
     world.run(door)
     assert f"Bearer {door.token}" in capsys.readouterr().err

@@ -45,6 +45,9 @@ SCRIPT: list[tuple[str, ...]] = [
     ("quotas", "set", "producer_byte_rate=1000000", "--user", "eve"),
     ("quotas", "list"),
     ("quotas", "remove", "producer_byte_rate", "--user", "eve"),
+    ("features", "list"),
+    ("features", "upgrade", "--feature", "share.version=2", "--dry-run"),
+    ("features", "downgrade", "--feature", "transaction.version=1", "--dry-run"),
     ("transactions", "list"),
     ("transactions", "describe", "nobody"),
     ("topics", "create", "letters", "-p", "1"),
@@ -107,6 +110,28 @@ def test_a_broker_with_tls_and_scram_only(streamactors: Run, tmp_path: Path, mon
             }.items():
                 ran = streamactors(command, "list", "-b", address, *config, "-X", change)
                 assert (ran.code, said in ran.err, ran.err.count("\n")) == (1, True, 1), (command, change, ran)
+
+
+def test_a_user_who_may_not_read_a_topic_sees_the_lag_in_records(streamactors: Run, tmp_path: Path) -> None:
+    rights = [Acl("boss", "ALL", kind, "*") for kind in ("TOPIC", "GROUP", "TRANSACTIONAL_ID")]
+    looks = [Acl("eve", "DESCRIBE", "TOPIC", "orders"), Acl("eve", "DESCRIBE", "GROUP", "readers")]
+    with Cluster(users={"boss": "b", "eve": "e"}, acls=[*rights, *looks, Acl("boss", "ALL", "CLUSTER")]) as broker:
+        (tmp_path / "boss").mkdir()
+        (tmp_path / "eve").mkdir()
+        boss, eve = (
+            ("-b", broker.bootstrap_servers, *written(tmp_path / who, broker.client_properties(who)))
+            for who in ("boss", "eve")
+        )
+        streamactors("topics", "create", "orders", "-p", "1", *boss)
+        streamactors("produce", "orders", *boss, stdin=b"1\n2\n")
+        reset = streamactors("groups", "reset-offsets", "readers", "-t", "orders", "--to", "earliest", *boss)
+        assert reset.code == 0, reset
+        ran = streamactors("groups", "describe", "readers", "--json", *eve)
+        assert (ran.code, ran.json[0]["lag"], ran.json[0]["lag_seconds"]) == (0, 2, None)
+        assert ran.err == (
+            "streamactors: the lag in seconds of orders is not known: this user may not READ the topic\n"
+        )
+        assert streamactors("groups", "describe", "readers", "--json", *boss).json[0]["lag_seconds"] >= 0
 
 
 def test_a_broker_that_wants_a_clients_certificate_whose_key_has_a_password(streamactors: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from io import StringIO
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from streamactors.cli.main import run
 from streamactors.demo import flights_to_spark
@@ -15,11 +16,13 @@ from streamactors.demo.checking.check import check
 from streamactors.demo.checking.tables import Tables
 from streamactors.demo.checking.truth import Truth
 from streamactors.demo.data import DemoError, flights_frame
+from streamactors.demo.flight import Flight
 from streamactors.demo.folder import Folder
 from streamactors.demo.hours_on_executors import first_difference
 from streamactors.demo.killing.crash import KILLS, Moment, moments
 from streamactors.demo.showing.pictures import draw_pictures
-from streamactors.demo.showing.progress import Progress
+from streamactors.demo.showing.progress import Progress, drawn
+from streamactors.demo.showing.report import late_line
 from streamactors.demo.steps import STEPS, spark_side
 from streamactors.demo.topics import HOURS, HOURS_THERE, LATE
 
@@ -173,9 +176,53 @@ def test_without_a_terminal_progress_is_plain_lines(capsys):
     assert told[-1] == ("hours", 10, 10)
 
 
-def test_on_a_terminal_the_report_stands_below_the_bars(monkeypatch):
+def test_lines_in_a_pipe_come_every_few_seconds_with_rate_and_lag_and_a_wait_is_told_seldom(capsys, monkeypatch):
+    now = SimpleNamespace(s=100.0)
+    for name in ("streamactors.demo.showing.progress", "streamactors.cli.progress"):
+        monkeypatch.setattr(f"{name}.time", SimpleNamespace(monotonic=lambda: now.s))
+    with Progress() as progress, progress.step("hours", 1_000) as meter:
+        for _ in range(60):  # 30 s in which Spark starts: a line at once, and after 15 and 30 s
+            now.s += 0.5
+            meter.set(0, Spark="starts")
+        for done in range(10, 400, 10):
+            now.s += 0.5
+            meter.set(done, Spark="1 batch", windows="")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["hours: 0 of 1,000", *["hours: 0 of 1,000, Spark starts"] * 2]
+    assert lines[3] == "hours: 10 of 1,000, 0/s, lag 990, Spark 1 batch"
+    assert lines[4] == "hours: 110 of 1,000, 20/s, lag 890, Spark 1 batch"
+    assert lines[-1] == "hours: 1,000 in 49.5 s"
+    assert len(lines) == 8
+
+
+def test_late_flights_are_one_line_with_one_of_them():
+    flight = Flight("EWR", "IAH", "UA", 1545, 1, 1_357_021_800_000, 133, None, 1400)
+    assert late_line(4_749, flight) == (
+        "4,749 flights came after their hour had closed, such as UA 1545 from EWR, scheduled 2013-01-01 06:30 UTC, 133 min late: "
+        "they are in the topic late-flights"
+    )
+    assert "cancelled: they are" in late_line(1, flight._replace(dep_delay=None))
+
+
+def test_the_table_on_a_terminal_has_a_row_for_each_step_with_what_it_says():
+    with Progress() as progress:
+        with progress.step("produce", 10, "flights") as first:
+            first.add(10)
+        with progress.step("hours", 10_000, "flights") as second:
+            second.set(4_000, windows="12 closed, 3 [late]", pauses="7")
+            console = Console(width=140, record=True, file=StringIO())
+            console.print(drawn([first, second]))
+    text = console.export_text()
+    assert "12 closed, 3 [late]" in text
+    assert "4,000/10,000" in text
+    assert "6,000" in text
+    assert "Spark" not in text  # no step says anything of it
+
+
+def test_on_a_terminal_the_report_stands_below_the_table(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "140")
     with Progress() as progress:
         progress.say("into /tmp/[demo]")
         with progress.step("hours", 10) as meter:
@@ -213,6 +260,7 @@ def test_a_moment_has_come_when_its_step_is_so_far_or_over():
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_pictures_are_drawn_of_what_there_is(tmp_path, right):
     folder = SimpleNamespace(pictures=tmp_path, samples=tmp_path)
     assert [path.name for path in draw_pictures(right, folder)] == ["delays.png", "alerts.png"]

@@ -31,7 +31,7 @@ def _entry_options(fn: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--host", default="*", show_default=True, help="The client's address."),
         click.option("--deny", is_flag=True, help="Deny instead of allow."),
-        click.option("--prefix", is_flag=True, help="NAME is the beginning of the names that are meant."),
+        click.option("--prefix", is_flag=True, help="NAME is a prefix: the entry is for all names that begin with it."),
         click.argument("name", default=CLUSTER),
         click.argument("resource", type=click.Choice(RESOURCES, case_sensitive=False)),
         click.argument("operation", type=click.Choice(OPERATIONS, case_sensitive=False)),

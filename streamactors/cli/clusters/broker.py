@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import logging
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamactors.cli.clusters.broker_output import LOG_FORMAT, say
-from streamactors.cli.metrics_options import metrics_door, metrics_options, tell_token
+from streamactors.cli.clusters.broker_output import say
+from streamactors.cli.log_options import LOG_FORMAT, log_options
+from streamactors.cli.metrics_options import metrics_endpoint, metrics_options, tell_token
+from streamactors.cli.progress import progress
+from streamactors.json_log import configure
 
 if TYPE_CHECKING:
     from streamactors.broker.server.server import Broker
-
-LEVELS = ("debug", "info", "warning", "error")
 
 
 @click.command("broker")
@@ -27,7 +28,7 @@ LEVELS = ("debug", "info", "warning", "error")
     "--advertise",
     multiple=True,
     metavar="[NAME://]HOST:PORT",
-    help="Address that clients of a listener are told to use: for containers, WSL and remote clients.",
+    help="Address of a listener for clients: for containers, WSL and remote clients.",
 )
 @click.option(
     "--data", multiple=True, metavar="DIR", help="Data folder; may be given several times.  [default: a temporary one]"
@@ -52,7 +53,7 @@ LEVELS = ("debug", "info", "warning", "error")
     "--adopt", is_flag=True, help="With --processes: the data of a single broker in DIR becomes that of the first one."
 )
 @metrics_options
-@click.option("--log-level", type=click.Choice(LEVELS), default="warning", show_default=True)
+@log_options
 def command(
     listen: tuple[str, ...],
     advertise: tuple[str, ...],
@@ -62,7 +63,8 @@ def command(
     add_scram: tuple[str, ...],
     processes: int,
     adopt: bool,
-    log_level: str,
+    log_level: str | None,
+    log_format: str | None,
     **metrics: Any,
 ) -> None:
     """Start a Kafka-compatible broker and run it until Ctrl-C or SIGTERM.
@@ -77,8 +79,8 @@ def command(
     from streamactors.broker.launch.standalone import run
     from streamactors.broker.launch.startup import assemble, merged, parse_setting
 
-    logging.basicConfig(level=log_level.upper(), format=LOG_FORMAT)
-    door = metrics_door(metrics)
+    configure(log_level or "warning", as_json=log_format == "json", text_format=LOG_FORMAT)
+    endpoint = metrics_endpoint(metrics)
     given: dict[str, Any] = {
         "listen": listen,
         "advertise": advertise,
@@ -89,18 +91,31 @@ def command(
     if processes > 1:
         from streamactors.cli.clusters.broker_processes import run_processes
 
-        run_processes(merged(**given), processes, adopt=adopt, add_scram=add_scram, door=door, log_level=log_level)
+        run_processes(
+            merged(**given),
+            processes,
+            adopt=adopt,
+            add_scram=add_scram,
+            endpoint=endpoint,
+            log_level=log_level or "warning",
+            log_format=log_format or "text",
+        )
         return
     if adopt:
         raise click.UsageError("--adopt is for several brokers; give --processes N too")
     assembled = assemble(**given, add_scram=add_scram)
 
+    starting = ExitStack()
+
     def ready(broker: Broker) -> None:
+        starting.close()
         where = ", ".join(str(listener) for listener in broker.node.listeners)
         folder = ", ".join(str(each.path) for each in broker.node.logs.folders.all)
         if assembled.temporary:
             folder += " (temporary: it goes with the broker; keep it with --data DIR)"
         say(f"streamactors broker ready: {where}, data in {folder}, cluster id {broker.node.cluster_id}")
-        tell_token(door)
+        tell_token(endpoint)
 
-    run(assembled, ready, metrics=door)
+    with starting:
+        starting.enter_context(progress("start the broker: open its logs, and check them after a crash"))
+        run(assembled, ready, metrics=endpoint)

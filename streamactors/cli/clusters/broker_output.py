@@ -8,8 +8,6 @@ import sys
 
 import click
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-
 
 def say(line: str) -> None:
     """Print a line, or log that it cannot be printed."""

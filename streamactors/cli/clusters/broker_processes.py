@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamactors.cli.clusters.broker_output import LOG_FORMAT, say
+from streamactors.cli.clusters.broker_output import say
+from streamactors.cli.log_options import LOG_FORMAT
 from streamactors.cli.metrics_options import tell_token
 
 if TYPE_CHECKING:
-    from streamactors.broker.http.door import HttpDoor
+    from streamactors.broker.http.endpoint_address import MetricsEndpoint
 
 
 def run_processes(
@@ -22,10 +23,11 @@ def run_processes(
     *,
     adopt: bool,
     add_scram: Sequence[str],
-    door: HttpDoor | None,
+    endpoint: MetricsEndpoint | None,
     log_level: str,
+    log_format: str,
 ) -> None:
-    """Run the brokers until a signal asks them to stop. `given` are the settings of one; `door` is where the first serves its metrics.
+    """Run the brokers until a signal asks them to stop. `given` are the settings of one; `endpoint` is where the first serves its metrics.
 
     Raises InvalidSetting or BrokerStartError before a broker serves clients."""
     from streamactors.broker.cluster.host_brokers import HostBrokers
@@ -53,11 +55,15 @@ def run_processes(
                 "advertise": [],
                 "data": None,
                 "settings": settings,
-                "metrics": None if door is None else door._replace(port=door.port and door.port + number),
+                "metrics": None
+                if endpoint is None
+                else endpoint._replace(port=endpoint.port and endpoint.port + number),
                 "add_scram": list(add_scram) if number == 0 else [],
                 "log": {
-                    "level": log_level.upper(),
-                    "format": LOG_FORMAT.replace("%(name)s", f"broker {settings['node.id']} %(name)s"),
+                    "level": log_level,
+                    "as_json": log_format == "json",
+                    "text_format": LOG_FORMAT.replace("%(name)s", f"broker {settings['node.id']} %(name)s"),
+                    "fields": {"broker": str(settings["node.id"])},
                 },
             }
             for number, settings in enumerate(each_settings)
@@ -69,5 +75,5 @@ def run_processes(
         say(f"streamactors broker ready: {where}, data in {folder}{remark}, cluster id {children[0].cluster_id}")
         for each, child in zip(brokers.brokers, children, strict=True):
             say(f"  broker {each.node_id}: {child.bootstrap_servers}, process {child.pid}")
-        tell_token(door)
+        tell_token(endpoint)
         brokers.serve()

@@ -24,7 +24,7 @@ def command(folder: Path, hosts: tuple[str, ...]) -> None:
     Example:
       streamactors certificates ./tls --host broker.example.org
     """
-    from streamactors.broker.cluster.doors import make_certificates
+    from streamactors.broker.cluster.cluster_credentials import make_certificates
 
     if (folder / "server.pem").exists():
         raise click.ClickException(f"{folder / 'server.pem'} exists; name another folder, or remove it")

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from streamactors.cli.progress import progress
+
 
 @click.command("cluster")
 @click.option("--brokers", type=click.IntRange(2, 9), default=3, show_default=True, help="Number of brokers.")
@@ -56,7 +58,10 @@ def command(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)
     given = dict(parse_setting(each) for each in settings)
-    with Cluster(brokers=brokers, controllers=controllers, data=data, config=given, port=port) as cluster:
+    cluster = Cluster(brokers=brokers, controllers=controllers, data=data, config=given, port=port)
+    with progress(f"start {brokers} brokers"):
+        cluster.start()
+    with cluster:
         click.echo(
             f"streamactors cluster ready: {cluster.bootstrap_servers}, data in {cluster.data_folder}, cluster id {cluster.cluster_id}"
         )

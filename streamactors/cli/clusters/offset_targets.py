@@ -1,19 +1,15 @@
-"""The offsets that the text of `streamactors groups reset-offsets --to` means."""
+"""The offsets that the place of `streamactors groups reset-offsets --to` means."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import click
 
-from streamactors.cli.texts import time_ms
+from streamactors.cli.places import Kind, Place, offsets_at
 from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.subscriptions import TopicPartition
-
-_NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
 
 
 def places_of(admin: Admin, text: str) -> list[TopicPartition]:
@@ -28,37 +24,21 @@ def places_of(admin: Admin, text: str) -> list[TopicPartition]:
 
 
 def targets(
-    admin: Admin, places: Sequence[TopicPartition], before: Mapping[TopicPartition, int], target: str
+    admin: Admin, places: Sequence[TopicPartition], before: Mapping[TopicPartition, int], target: Place
 ) -> dict[TopicPartition, int]:
-    """Return the offset in each partition: earliest, latest, an offset, +N or -N records from `before`, or a time.
+    """Return the offset in each partition that a place means; a number of records counts from `before`.
 
-    An offset outside the partition is moved to its nearest end, and a line on stderr says so. Raises KafkaError or UsageError."""
+    An offset outside the partition is moved to its nearest end, and a line on stderr says so. Raises KafkaError."""
     first, end = (admin.offsets(dict.fromkeys(places, at)) for at in (EARLIEST, LATEST))
-    if target in ("earliest", "latest"):
-        return first if target == "earliest" else end
-    if _NUMBER.fullmatch(target):
-        shift = int(target)
-        absolute = target[0] not in "+-"
-        missing = [place for place in places if place not in before]
-        if not absolute and missing:
-            raise KafkaError(f"{missing[0]} has no committed offset to count {target} from; name an offset")
-        wanted = {place: shift if absolute else before[place] + shift for place in places}
-        inside = {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
-        for place, offset in inside.items():
-            if offset != wanted[place]:
-                click.echo(
-                    f"streamactors: {place} has offsets {first[place]} to {end[place]}: {wanted[place]} becomes {offset}",
-                    err=True,
-                )
-        return inside
-    found = admin.offsets(dict.fromkeys(places, _time_ms(target)))
-    return {place: end[place] if offset < 0 else offset for place, offset in found.items()}
-
-
-def _time_ms(text: str) -> int:
-    try:
-        return time_ms(text)
-    except ValueError:
-        raise click.UsageError(
-            f"--to {text}: it is earliest, latest, an offset, +N, -N, or a time such as 2013-01-01T06:00"
-        ) from None
+    missing = [place for place in places if place not in before]
+    if target.kind is Kind.SHIFT and missing:
+        raise KafkaError(f"{missing[0]} has no committed offset to count {target.text} from; name an offset")
+    wanted = offsets_at(target, admin, first, end, before)
+    inside = {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
+    for place, offset in inside.items():
+        if offset != wanted[place]:
+            click.echo(
+                f"streamactors: {place} has offsets {first[place]} to {end[place]}: {wanted[place]} becomes {offset}",
+                err=True,
+            )
+    return inside

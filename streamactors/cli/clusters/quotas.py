@@ -11,7 +11,7 @@ from streamactors.cli.bootstrap import bootstrap_option, client_settings
 from streamactors.cli.tables import json_option, print_json, print_table
 
 if TYPE_CHECKING:
-    from streamactors.cli.clusters.cluster_requests import ClusterRequests
+    from streamactors.kafka.client.cluster_requests import ClusterRequests
 
 DESCRIBE, ALTER = 48, 49
 KINDS = ("user", "client-id", "ip")
@@ -35,7 +35,7 @@ def _entity(named: dict[str, Any]) -> list[dict[str, Any]]:
         name = kind.replace("-", "_")
         one, everyone = named[name], named[f"all_{name}"]
         if one is not None and everyone:
-            raise click.UsageError(f"--{kind} and --all-{kind}s exclude each other")
+            raise click.UsageError(f"give --{kind} or --all-{kind}s, not both")
         if one is not None or everyone:
             entity.append({"entity_type": kind, "entity_name": one})
     if not entity:
@@ -105,10 +105,10 @@ def set_quotas(bootstrap: str, quotas: tuple[str, ...], **named: Any) -> None:
             number = float(value)
         except ValueError:
             raise click.UsageError(
-                f"{each!r} is no quota; its form is QUOTA=NUMBER, as in producer_byte_rate=1000000"
+                f"{each!r} is not a quota; its form is QUOTA=NUMBER, as in producer_byte_rate=1000000"
             ) from None
         if not sign or key not in KEYS:
-            raise click.UsageError(f"{key!r} is no quota; there are {', '.join(KEYS)}")
+            raise click.UsageError(f"{key!r} is not a quota; there are {', '.join(KEYS)}")
         ops.append({"key": key, "value": number, "remove": False})
     _alter(bootstrap, entity, ops)
 
@@ -138,13 +138,13 @@ def _alter(bootstrap: str, entity: list[dict[str, Any]], ops: list[dict[str, Any
 
 
 def _wire(bootstrap: str) -> ClusterRequests:
-    from streamactors.cli.clusters.cluster_requests import ClusterRequests
+    from streamactors.kafka.client.cluster_requests import ClusterRequests
 
     return ClusterRequests(bootstrap, client_settings(bootstrap).security())
 
 
 def _check(what: str, code: int, message: str | None) -> None:
-    from streamactors.cli.clusters.cluster_requests import Refused
+    from streamactors.kafka.client.cluster_requests import Refused
     from streamactors.kafka.errors import KafkaError
 
     if code:

@@ -17,7 +17,7 @@ DATA_HELP = (
 
 @click.group("storage")
 def command() -> None:
-    """Format data folders, and say what they are.
+    """Format data folders, and describe them.
 
     \b
     Example:
@@ -51,6 +51,12 @@ def random_uuid() -> None:
     "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature with which the cluster begins."
 )
 @click.option(
+    "--release-version",
+    "-r",
+    metavar="RELEASE",
+    help="The release of Apache Kafka whose features the cluster begins with, as in 4.0.  [default: 4.4]",
+)
+@click.option(
     "--standalone", "-s", is_flag=True, help="The node is the only voter of a quorum that can get more voters."
 )
 @click.option(
@@ -62,13 +68,14 @@ def random_uuid() -> None:
 @click.option(
     "--no-initial-controllers", "-N", is_flag=True, help="The quorum exists already, and this node has no vote in it."
 )
-@click.option("--ignore-formatted", "-g", is_flag=True, help="Leave a folder as it is that is formatted already.")
+@click.option("--ignore-formatted", "-g", is_flag=True, help="Leave a folder that is formatted already as it is.")
 def format_(
     cluster_id: str,
     config: str | None,
     node_id: int | None,
     data: tuple[str, ...],
     features: tuple[str, ...],
+    release_version: str | None,
     standalone: bool,
     initial_controllers: str | None,
     no_initial_controllers: bool,
@@ -96,11 +103,12 @@ def format_(
     folders, settings = _folders(config, data)
     node_id = settings.effective_node_id if node_id is None else node_id
     voters = first_voters(settings, node_id, initial_controllers) if standalone or initial_controllers else None
+    levels = _levels(features, release_version)
     for folder in folders:
         if ignore_formatted and read_folder(folder) is not None:
             click.echo(f"{folder} is formatted already")
         else:
-            format_folder(folder, node_id, cluster_id, dict(_level(each) for each in features), voters)
+            format_folder(folder, node_id, cluster_id, levels, voters)
             click.echo(f"formatted {folder} for node {node_id} of cluster {cluster_id}")
         voters = None  # the metadata log is in the first folder
 
@@ -149,8 +157,27 @@ def _folders(config: str | None, data: tuple[str, ...]) -> tuple[list[Path], Bro
     return list(dict.fromkeys(found)), settings
 
 
-def _level(text: str) -> tuple[str, int]:
-    name, _, level = text.partition("=")
-    if not name or not level.isdecimal():
-        raise click.UsageError(f"--feature {text}: its form is NAME=LEVEL, as in metadata.version=19")
-    return name, int(level)
+def _levels(features: tuple[str, ...], release: str | None) -> dict[str, int]:
+    """Return the levels of --feature and --release-version, by feature."""
+    from streamactors.broker.controller.rules.release_levels import level_of_release
+    from streamactors.broker.metadata.image import METADATA_VERSION
+
+    levels = dict(map(level, features))
+    if release is None:
+        return levels
+    if METADATA_VERSION in levels:
+        raise click.UsageError(
+            f"--release-version and --feature {METADATA_VERSION} exclude each other; give one of them"
+        )
+    try:
+        return {METADATA_VERSION: level_of_release(release), **levels}
+    except ValueError as error:
+        raise click.UsageError(f"--release-version: {error}") from error
+
+
+def level(text: str) -> tuple[str, int]:
+    """Return the name and the level of a --feature."""
+    name, _, number = text.partition("=")
+    if not name or not number.isdecimal():
+        raise click.UsageError(f"--feature {text}: its form is NAME=LEVEL, as in metadata.version=33")
+    return name, int(number)

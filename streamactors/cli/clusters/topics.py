@@ -55,17 +55,35 @@ def list_topics(bootstrap: str, internal: bool, as_json: bool) -> None:
 @command.command("create")
 @bootstrap_option
 @click.argument("topic")
-@click.option("--partitions", "-p", type=click.IntRange(1, MOST_PARTITIONS), help="How many.  [default: the broker's]")
-@click.option("--replicas", "-r", type=click.IntRange(1, MOST_REPLICAS), help="How many.  [default: the broker's]")
+@click.option(
+    "--partitions", "-p", type=click.IntRange(1, MOST_PARTITIONS), help="Number of partitions.  [default: the broker's]"
+)
+@click.option(
+    "--replicas", "-r", type=click.IntRange(1, MOST_REPLICAS), help="Number of replicas.  [default: the broker's]"
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be given several times.")
-def create(bootstrap: str, topic: str, partitions: int | None, replicas: int | None, settings: tuple[str, ...]) -> None:
+@click.option("--if-not-exists", is_flag=True, help="A topic that exists is left as it is, and is no error.")
+def create(
+    bootstrap: str,
+    topic: str,
+    partitions: int | None,
+    replicas: int | None,
+    settings: tuple[str, ...],
+    if_not_exists: bool,
+) -> None:
     """Create a topic.
 
     \b
-    Example:
+    Examples:
       streamactors topics create flights --partitions 3 --set retention.ms=86400000
+      streamactors topics create flights --partitions 3 --if-not-exists
     """
-    admin_client(bootstrap).create(topic, partitions or -1, replicas or -1, _settings(settings, "--set"))
+    admin = admin_client(bootstrap)
+    wanted = _settings(settings, "--set")
+    if if_not_exists and any(found.name == topic for found in admin.topics()):
+        click.echo(f"topic {topic} exists")
+        return
+    admin.create(topic, partitions or -1, replicas or -1, wanted, exist_ok=if_not_exists)
     click.echo(f"topic {topic} created")
 
 
@@ -119,9 +137,11 @@ def offsets(bootstrap: str, topic: str, as_json: bool) -> None:
 @command.command("alter")
 @bootstrap_option
 @click.argument("topic")
-@click.option("--partitions", "-p", type=click.IntRange(1, MOST_PARTITIONS), help="Grow the topic to so many.")
+@click.option("--partitions", "-p", type=click.IntRange(1, MOST_PARTITIONS), help="The new number of partitions.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be given several times.")
-@click.option("--unset", multiple=True, metavar="KEY", help="A setting to fall back to the broker's.")
+@click.option(
+    "--unset", multiple=True, metavar="KEY", help="A setting to remove, so that the broker's default applies."
+)
 def alter(
     bootstrap: str, topic: str, partitions: int | None, settings: tuple[str, ...], unset: tuple[str, ...]
 ) -> None:

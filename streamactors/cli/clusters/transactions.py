@@ -13,7 +13,7 @@ from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.kafka.errors import KafkaError
 
 if TYPE_CHECKING:
-    from streamactors.cli.clusters.cluster_requests import ClusterRequests
+    from streamactors.kafka.client.cluster_requests import ClusterRequests
 
 DESCRIBE_TRANSACTIONS: Final = 65
 LIST_TRANSACTIONS: Final = 66
@@ -32,16 +32,21 @@ def command() -> None:
 
 @command.command("list")
 @bootstrap_option
-@click.option("--state", "states", multiple=True, help="Only ids in this state, such as Ongoing; may be given often.")
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    help="Only transactional ids in this state, such as Ongoing; may be given several times.",
+)
 @json_option
 def list_transactions(bootstrap: str, states: tuple[str, ...], as_json: bool) -> None:
-    """List the transactional ids and where they stand.
+    """List the transactional ids and their states.
 
     \b
     Example:
       streamactors transactions list --json
     """
-    from streamactors.cli.clusters.cluster_requests import ClusterRequests
+    from streamactors.kafka.client.cluster_requests import ClusterRequests
 
     with ClusterRequests(bootstrap, client_settings(bootstrap).security()) as wire:
         rows = [(t.transactional_id, t.transaction_state, t.producer_id) for _, t in listed(wire, states)]
@@ -65,7 +70,7 @@ def describe(bootstrap: str, transactional_id: str, as_json: bool) -> None:
     Example:
       streamactors transactions describe my-transactional-id
     """
-    from streamactors.cli.clusters.cluster_requests import ClusterRequests
+    from streamactors.kafka.client.cluster_requests import ClusterRequests
 
     with ClusterRequests(bootstrap, client_settings(bootstrap).security()) as wire:
         _, found = described(wire, transactional_id)
@@ -79,7 +84,7 @@ def describe(bootstrap: str, transactional_id: str, as_json: bool) -> None:
 
 def listed(wire: ClusterRequests, states: Sequence[str] = ()) -> list[tuple[int, Any]]:
     """Return (broker that coordinates it, answer) for every transactional id. Raises KafkaError or UsageError."""
-    from streamactors.cli.clusters.cluster_requests import Refused
+    from streamactors.kafka.client.cluster_requests import Refused
 
     rows: list[tuple[int, Any]] = []
     for broker in wire.brokers():
@@ -99,7 +104,7 @@ def listed(wire: ClusterRequests, states: Sequence[str] = ()) -> list[tuple[int,
 def described(wire: ClusterRequests, transactional_id: str) -> tuple[int, Any]:
     """Return the coordinator's id and what it knows. Raises KafkaError if there is no such transactional id."""
     from streamactors.broker.errors import ErrorCode
-    from streamactors.cli.clusters.cluster_requests import TRANSACTION, Refused
+    from streamactors.kafka.client.cluster_requests import TRANSACTION, Refused
 
     body = {"transactional_ids": [transactional_id]}
     (found,) = wire.retried(

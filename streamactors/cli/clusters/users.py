@@ -76,4 +76,4 @@ def remove_user(bootstrap: str, user: str, mechanism: str) -> None:
       streamactors users remove ann
     """
     admin_client(bootstrap).remove_user(user, mechanism)
-    click.echo(f"{user} logs in by {mechanism} no more")
+    click.echo(f"{user} can no longer log in by {mechanism}")

@@ -19,7 +19,7 @@ def command(graph: str) -> None:
     \b
     Examples:
       streamactors check my_streams:graph
-      streamactors check examples/word_count.py:graph && streamactors run examples/word_count.py:graph
+      streamactors check my_streams.py:graph && streamactors run my_streams.py:graph
     """
     from streamactors.cli.graphs.preflight import preflight
 

@@ -9,7 +9,7 @@ import click
 from streamactors.dsl.named import GraphNotFound, load_named
 from streamactors.dsl.runnable import RunnableGraph
 
-FORM: Final = "MODULE:GRAPH, as in my_streams:graph or examples/word_count.py:graph"
+FORM: Final = "MODULE:GRAPH, as in my_streams:graph or my_streams.py:graph"
 
 graph_argument = click.argument("graph", metavar="MODULE:GRAPH")
 

@@ -1,7 +1,7 @@
 """One member of `streamactors run --processes N`: what it tells the process that has started it.
 
-A member is the same command without `--processes`. It inherits one end of a socket pair: over it the parent asks for the member's metrics, and when
-the parent ends, the closed socket lets the member drain as SIGTERM does."""
+A member is the same command without `--processes`. It inherits one end of a socket pair: over it the parent asks for the member's metrics and for the address
+of its page, and when the parent ends, the closed socket lets the member drain as SIGTERM does."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ NUMBER: Final = "STREAMACTORS_MEMBER"
 """Set in a member to its number, from 0; a graph may use it, for a folder of its own for example."""
 SOCKET: Final = "STREAMACTORS_MEMBER_SOCKET"
 ASK: Final = b"m"
+"""Asks for the metrics."""
+ASK_PAGE: Final = b"p"
+"""Asks for the address of the live page, which is served from the first question on."""
 LENGTH: Final = Struct("<I")
 MAX_ANSWER: Final = 64 << 20
 
@@ -34,8 +37,8 @@ def member_name() -> str:
 
 
 @contextmanager
-def answering(metrics: Callable[[], bytes]) -> Iterator[None]:
-    """While the block runs, answer the parent's questions for `metrics()`. Nothing happens in an ordinary run."""
+def answering(metrics: Callable[[], bytes], page: Callable[[], bytes] = bytes) -> Iterator[None]:
+    """While the block runs, answer the parent's questions for `metrics()` and `page()`. Nothing happens in an ordinary run."""
     fd = os.environ.get(SOCKET)
     if fd is None:
         yield
@@ -43,7 +46,7 @@ def answering(metrics: Callable[[], bytes]) -> Iterator[None]:
     os.set_inheritable(int(fd), False)
     with socket.socket(fileno=os.dup(int(fd))) as end:
         ending: list[bool] = []
-        thread = Thread(target=_answer, args=(end, metrics, ending), name="metrics for the parent", daemon=True)
+        thread = Thread(target=_answer, args=(end, metrics, page, ending), name="answers for the parent", daemon=True)
         thread.start()
         try:
             yield
@@ -56,12 +59,13 @@ def answering(metrics: Callable[[], bytes]) -> Iterator[None]:
             thread.join()
 
 
-def _answer(end: socket.socket, metrics: Callable[[], bytes], ending: list[bool]) -> None:
+def _answer(end: socket.socket, metrics: Callable[[], bytes], page: Callable[[], bytes], ending: list[bool]) -> None:
     while True:
         try:
-            if not end.recv(1):
+            asked = end.recv(1)
+            if not asked:
                 break
-            answer = metrics()
+            answer = page() if asked == ASK_PAGE else metrics()
             end.sendall(LENGTH.pack(len(answer)) + answer)
         except OSError:
             break

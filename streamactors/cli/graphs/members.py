@@ -25,14 +25,16 @@ from prometheus_client.registry import Collector
 import streamactors
 from streamactors.actors.workers.process import ending_of
 from streamactors.cli.graphs.exit_codes import TERMINATED
-from streamactors.cli.graphs.member import ASK, LENGTH, MAX_ANSWER, NUMBER, SOCKET
+from streamactors.cli.graphs.member import ASK, ASK_PAGE, LENGTH, MAX_ANSWER, NUMBER, SOCKET
+from streamactors.dashboard.combining import DashboardUnreachable, Remote
 from streamactors.dsl.runnable import RunnableGraph
 from streamactors.errors import BuildError, StreamActorsError
+from streamactors.metrics.members import RESTARTS, UP
 
 FIRST_BACKOFF_S: Final = 0.5
 LONGEST_BACKOFF_S: Final = 30.0
 STEADY_S: Final = 60.0
-"""A member that has run for so long starts again at the first back-off."""
+"""After a member has run for this long, its next back-off is the first one again."""
 ANSWER_S: Final = 2.0
 _CANNOT_RUN: Final = 2
 
@@ -44,8 +46,8 @@ class MembersFailed(StreamActorsError):
 def check_shared(graph: RunnableGraph[Any], processes: int) -> None:
     """Raise BuildError unless every source of the graph shares its partitions in a consumer group."""
     from streamactors.cli.graphs.preflight import kafka_clients
-    from streamactors.engine.blueprint.plan import plan_of
-    from streamactors.engine.island.boundary import BoundaryIn
+    from streamactors.engine.boundary import BoundaryIn
+    from streamactors.engine.planning.plan import plan_of
     from streamactors.kafka.settings import ConsumerSettings
     from streamactors.kafka.subscriptions import AutoSubscription
 
@@ -78,6 +80,9 @@ class MemberProcess:
         self.began_s = 0.0
         self.due_s = 0.0
         self._end: socket.socket | None = None
+        self._owed = 0  # answers that were asked for and are not read
+        self._left: int | None = None  # bytes of the answer that is being read
+        self._got = bytearray()
         self._lock = Lock()
 
     def start(self, arguments: Sequence[str]) -> None:
@@ -99,27 +104,63 @@ class MemberProcess:
 
     def metrics(self) -> str | None:
         """Return the member's metrics as text; None if it does not answer."""
+        return self.answer(ASK)
+
+    def answer(self, question: bytes) -> str | None:
+        """Return the member's answer; None if it does not answer within ANSWER_S.
+
+        A late answer is dropped when it comes, so that it is not taken for the next one. The socket stays open: its end would drain the member."""
         with self._lock:
             if self._end is None:
                 return None
             try:
-                self._end.sendall(ASK)
-                (length,) = LENGTH.unpack(self._receive(LENGTH.size))
-                return self._receive(length).decode() if length <= MAX_ANSWER else None
+                while self._owed:
+                    self._next()
+                self._end.sendall(question)
+                self._owed += 1
+                answer = self._next()
+                return None if answer is None else answer.decode()
+            except TimeoutError:
+                return None
             except (OSError, ValueError):
-                self._end.close()  # a late answer must not be taken for the next one
-                self._end = None
+                self._close()
                 return None
 
-    def _receive(self, n: int) -> bytes:
+    def _next(self) -> bytes | None:
+        """Return the next answer, None in place of one that is too long. Raises TimeoutError, and continues at its next call."""
+        if self._left is None:
+            self._fill(LENGTH.size)
+            (self._left,) = LENGTH.unpack(self._got)
+            self._got.clear()
+        if self._left > MAX_ANSWER:
+            while self._left:
+                self._left -= len(self._receive(self._left))
+            found = None
+        else:
+            self._fill(self._left)
+            found = bytes(self._got)
+            self._got.clear()
+        self._left = None
+        self._owed -= 1
+        return found
+
+    def _fill(self, n: int) -> None:
+        while len(self._got) < n:
+            self._got += self._receive(n - len(self._got))
+
+    def _receive(self, most: int) -> bytes:
         assert self._end is not None
-        data = bytearray()
-        while len(data) < n:
-            more = self._end.recv(min(n - len(data), 1 << 16))
-            if not more:
-                raise ConnectionError("the member has ended")
-            data += more
-        return bytes(data)
+        data = self._end.recv(min(most, 1 << 16))
+        if not data:
+            raise ConnectionError("the member has ended")
+        return data
+
+    def _close(self) -> None:
+        if self._end is not None:
+            self._end.close()
+        self._end = None
+        self._owed, self._left = 0, None
+        self._got.clear()
 
     def ask(self, number: int) -> None:
         """Send a signal."""
@@ -131,9 +172,33 @@ class MemberProcess:
         """The process has ended."""
         self.process = None
         with self._lock:
-            if self._end is not None:
-                self._end.close()
-                self._end = None
+            self._close()
+
+
+class MemberPage:
+    """The page that a member serves on loopback from the first question for it on: the page of all members reads its states, and passes questions on to it."""
+
+    def __init__(self, member: MemberProcess) -> None:
+        self._member = member
+        self._process: subprocess.Popen[bytes] | None = None
+        self.name = f"member {member.number}"
+        self.page: Remote | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return the newest state. Raises DashboardUnreachable."""
+        process = self._member.process
+        if self.page is None or process is not self._process:
+            address = self._member.answer(ASK_PAGE)
+            if not address:
+                raise DashboardUnreachable(f"{self.name} does not answer")
+            self.close()
+            self._process, self.page = process, Remote(address, self.name)
+        return self.page.state()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self.page is not None:
+            self.page.close()
 
 
 class Members(Collector):
@@ -218,22 +283,29 @@ class Members(Collector):
         """The exit codes of the members that are over."""
         return {member.code for member in self._members if member.code is not None}
 
+    def readiness(self) -> tuple[bool, Sequence[str]]:
+        """Return whether all members run, and a line for each that does not."""
+        away = [f"member {member.number} does not run" for member in self._members if member.process is None]
+        return not away and not self._draining, ["draining"] * self._draining + away
+
+    def pages(self) -> list[MemberPage]:
+        """Return the members' pages."""
+        return [MemberPage(member) for member in self._members]
+
     # ── metrics ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def collect(self) -> Iterator[Metric]:
         """The families of all members, and of the members themselves."""
         merged: dict[str, Metric] = {}
-        up = Metric("streamactors_member_up", "1 while the member runs", "gauge")
-        restarts = Metric("streamactors_member_restarts", "Restarts of the member in a row", "gauge")
+        yield UP.metric(((str(each.number),), float(each.process is not None)) for each in self._members)
+        yield RESTARTS.metric(((str(each.number),), float(each.restarts)) for each in self._members)
         for member in self._members:
             label = {"member": str(member.number)}
-            up.add_sample(up.name, label, float(member.process is not None))
-            restarts.add_sample(restarts.name, label, float(member.restarts))
             for family in text_string_to_metric_families(member.metrics() or ""):
                 into = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
                 for sample in family.samples:
                     into.add_sample(sample.name, {**sample.labels, **label}, sample.value)
-        yield from (up, restarts, *merged.values())
+        yield from merged.values()
 
     def describe(self) -> list[Metric]:
         """Return nothing: registering asks no member."""

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from streamactors.cli.texts import counted
 from streamactors.dsl.runnable import RunnableGraph
-from streamactors.engine.blueprint.plan import plan_of
+from streamactors.engine.planning.plan import plan_of
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.diagnosis.rights import Right
 from streamactors.kafka.errors import KafkaError
@@ -21,7 +22,7 @@ def preflight(graph: RunnableGraph[Any]) -> Iterator[str]:
     Raises BuildError for a graph that cannot run, NoBroker and TopicNotFound for a missing broker or topic, KafkaError for rights: it names
     all that the stages of the graph lack. A topic that is written is known only when its records come."""
     plan = plan_of(graph.module)
-    yield f"{len(plan.nodes)} stages in {len(plan.islands)} {'island' if len(plan.islands) == 1 else 'islands'}"
+    yield f"{counted(len(plan.nodes), 'stage')} in {counted(len(plan.islands), 'island')}"
     missing: dict[str, None] = {}
     for label, settings, subscription in kafka_clients(graph):
         admin = Admin(settings)
@@ -32,7 +33,7 @@ def preflight(graph: RunnableGraph[Any]) -> Iterator[str]:
         except KafkaError as error:
             missing[str(error)] = None
             continue
-        counts = [f"{topic} ({len(admin.partitions_of(topic))} partitions)" for topic in topics]
+        counts = [f"{topic} ({counted(len(admin.partitions_of(topic)), 'partition')})" for topic in topics]
         yield f"{label}: {settings.bootstrap_servers} answers" + (f", has {', '.join(counts)}" if counts else "")
     if missing:
         raise KafkaError("; ".join(missing))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from streamactors.cli.places import MOMENT
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.errors import BuildError
 from streamactors.kafka.property_rules import addresses_of
@@ -24,12 +25,17 @@ from streamactors.kafka.state.queries.query_wire import BadRequest
 )
 @click.option("--prefix", help="Keys that begin so.")
 @click.option("--from", "first", help="The first key of a range.")
-@click.option("--to", "last", help="The last key of a range, included.")
+@click.option("--to", "last", help="The last key of a range, inclusive.")
 @click.option("--windows", is_flag=True, help="The windows of KEY.")
-@click.option("--since", help="Windows that begin at this time or later, in ms.")
-@click.option("--until", help="Windows that begin at this time or earlier, in ms.")
+@click.option(
+    "--since",
+    type=MOMENT,
+    metavar="WHEN",
+    help="Windows that begin at this time or later: ms since 1970, -1h, or 2026-01-31T12:00 (UTC).",
+)
+@click.option("--until", type=MOMENT, metavar="WHEN", help="Windows that begin at this time or earlier; as --since.")
 @click.option("--int", "number", is_flag=True, help="Keys are numbers.")
-@click.option("--dirty", is_flag=True, help="Also what is not committed yet.")
+@click.option("--dirty", is_flag=True, help="Include results that are not committed yet.")
 @click.option(
     "--stale", is_flag=True, help="Only the instance at --at answers, also from its standby copies of the others."
 )
@@ -43,8 +49,8 @@ def command(
     first: str | None,
     last: str | None,
     windows: bool,
-    since: str | None,
-    until: str | None,
+    since: int | None,
+    until: int | None,
     number: bool,
     dirty: bool,
     stale: bool,
@@ -74,8 +80,8 @@ def command(
         "prefix": prefix,
         "from": first,
         "to": last,
-        "since": since,
-        "until": until,
+        "since": None if since is None else str(since),
+        "until": None if until is None else str(until),
         "type": "int" if number else None,
     }
     try:
@@ -89,6 +95,6 @@ def command(
         rows = [tuple("" if field is None else str(field) for field in entry) for entry in found]
         print_table(("key", "value", "timestamp", "start", "end"), rows)
     else:
-        click.echo(f"store {store} has nothing of this")
+        click.echo(f"store {store} has no entry for this")
     if lag:
         click.echo(f"the standby copies at {address} are up to {lag} changelog entries behind", err=True)

@@ -1,27 +1,27 @@
-"""Prometheus' /metrics and /ready for a running graph: its consumers, its windows, and the elements that pass its connections."""
+"""Prometheus' /metrics of a running graph, and its probes /live and /ready."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector
 
-from streamactors.broker.http.door import HttpDoor
-from streamactors.broker.http.endpoint import HttpEndpoint, Page
-from streamactors.engine.snapshot import snapshots
-from streamactors.engine.stalls.diagnosis import Cause
-from streamactors.engine.stalls.watchdog import WATCHDOGS
+from streamactors.broker.http.endpoint import HttpEndpoint, Page, Status
+from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.errors import StreamActorsError
-from streamactors.kafka.prometheus import COLLECTOR, COUNTS, PARTITION, RESTARTS
-from streamactors.windows.prometheus import WindowCollector
 
 if TYPE_CHECKING:
     from streamactors.cli.graphs.supervised import SupervisedRun
+
+TIMERS_S: Final = 5.0
+"""A process whose timers do not run within this time is not alive."""
+SNAPSHOT_S: Final = 1.0
+
+Readiness = Callable[[], tuple[bool, Sequence[str]]]
 
 
 class MetricsNotServed(StreamActorsError):
@@ -30,78 +30,54 @@ class MetricsNotServed(StreamActorsError):
     exit_code = 2
 
 
-class RunCollector(Collector):
-    """Asks the consumers of a run when it is scraped."""
-
-    def __init__(self, running: SupervisedRun) -> None:
-        self._running = running
-
-    def collect(self) -> Iterator[Metric]:
-        """The families of all consumers of the run."""
-        snapshots = [(str(number), control.snapshot()) for number, control in enumerate(self._running.controls)]
-        for name, doc in PARTITION:
-            gauge = GaugeMetricFamily(f"streamactors_consumer_{name}", doc, labels=("consumer", "partition"))
-            for consumer, snapshot in snapshots:
-                for partition, known in snapshot.get("partitions", {}).items():
-                    if known.get(name) is not None:
-                        gauge.add_metric((consumer, partition), float(known[name]))
-            yield gauge
-        for name, doc in (*COUNTS, RESTARTS):
-            counter = CounterMetricFamily(f"streamactors_consumer_{name}", doc, labels=("consumer",))
-            for consumer, snapshot in snapshots:
-                if name in snapshot:
-                    counter.add_metric((consumer,), snapshot[name])
-            yield counter
-        yield from self._stages()
-
-    def _stages(self) -> Iterator[Metric]:
-        """Which stage takes the time, how full the connections are, and which streams stand still."""
-        busy = GaugeMetricFamily(
-            "streamactors_stage_busy_share", "Share of the working time of the graph", labels=("run", "stage")
-        )
-        ready = GaugeMetricFamily(
-            "streamactors_stage_ready_elements", "Elements that wait before the stage", labels=("run", "stage")
-        )
-        for run, shot in enumerate(snapshots(self._running.system)):
-            for stage in shot.stages:
-                label = (str(run), f"{stage.id} {stage.name}")
-                busy.add_metric(label, stage.busy)
-                ready.add_metric(label, float(sum(c.ready for c in shot.connections if c.target == stage.id)))
-        stalled = GaugeMetricFamily("streamactors_stalled_streams", "Streams that stand still now", labels=("cause",))
-        found = [stall for dog in list(WATCHDOGS) for stall in dog.stalled.values()]
-        for cause in Cause:
-            stalled.add_metric((cause.name.lower(),), float(sum(stall.cause is cause for stall in found)))
-        yield from (busy, ready, stalled)
-
-    def describe(self) -> list[Metric]:
-        """Return nothing: no snapshot may be asked for before the run has started."""
-        return []
+def live(running: SupervisedRun) -> Status:
+    """Return whether the timers of the run's actor system run."""
+    ran = threading.Event()
+    timer = running.system.timers.call_later(0, ran.set)
+    if ran.wait(TIMERS_S):
+        return Status(True, "live")
+    timer.cancel()
+    return Status(False, "not live", (f"the timers of the actor system have not run for {TIMERS_S:g} s",))
 
 
-def registry_of(running: SupervisedRun) -> CollectorRegistry:
-    """Return the metrics of a run."""
-    registry = CollectorRegistry()
-    registry.register(RunCollector(running))
-    registry.register(COLLECTOR)
-    registry.register(WindowCollector())
-    return registry
+def readiness(running: SupervisedRun) -> tuple[bool, list[str]]:
+    """Return whether the run takes records, and the reasons why not: it drains, or a consumer has not joined its group."""
+    if running.stopping:
+        return False, ["draining"]
+    missing = []
+    for control in running.controls:
+        try:
+            joined = control.snapshot(SNAPSHOT_S)["joined"]
+        except TimeoutError:
+            joined = False
+        if not joined and not control.is_shutdown.done():
+            missing.append(f"{control.graph}: the consumer of group {control.group or 'none'} has no assignment yet")
+    return not missing, missing
 
 
 @contextmanager
-def serve_metrics(door: HttpDoor, registry: CollectorRegistry) -> Iterator[int]:
+def serve_metrics(
+    endpoint: MetricsEndpoint,
+    registry: CollectorRegistry,
+    is_live: Callable[[], Status],
+    is_ready: Readiness,
+) -> Iterator[int]:
     """Serve while the block runs; give the port. Raises MetricsNotServed."""
+
+    def ready() -> Status:
+        found, details = is_ready()
+        return Status(found, "ready" if found else "not ready", details)
+
     try:
-        endpoint = HttpEndpoint(
-            door,
-            {
-                "/metrics": lambda: Page(generate_latest(registry), CONTENT_TYPE_LATEST),
-                "/ready": lambda: Page(b"ready\n"),
-            },
+        served = HttpEndpoint(
+            endpoint,
+            {"/metrics": lambda: Page(generate_latest(registry), CONTENT_TYPE_LATEST)},
+            {"/live": is_live, "/ready": ready},
         )
     except OSError as error:
-        where = f"{door.host}:{door.port}"
+        where = f"{endpoint.host}:{endpoint.port}"
         raise MetricsNotServed(f"cannot serve metrics at {where}: {error.strerror}; choose another port") from None
     try:
-        yield endpoint.port
+        yield served.port
     finally:
-        endpoint.close()
+        served.close()

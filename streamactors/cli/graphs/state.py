@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from streamactors.cli.progress import progress
 from streamactors.cli.tables import json_option, print_json, print_table
-from streamactors.windows.state.disk.inspection import Inspection
+from streamactors.windows.state.disk.inspection import Inspection, StoreOnDisk
 
 folder_argument = click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 
@@ -45,7 +46,12 @@ def list_stores(folder: Path, as_json: bool) -> None:
       streamactors state list ./state --json
     """
     with _inspected(folder) as inspection:
-        found = [store for database in inspection.databases() for store in inspection.stores(*database)]
+        found: list[StoreOnDisk] = []
+        databases = list(inspection.databases())
+        with progress(f"read {folder}", len(databases), "databases", quiet=as_json) as bar:
+            for database in databases:
+                found += inspection.stores(*database)
+                bar.add()
     if as_json:
         print_json(store._asdict() for store in found)
     elif found:
@@ -64,8 +70,9 @@ def check(folder: Path) -> None:
       streamactors state check ./state
     """
     with _inspected(folder) as inspection:
-        damaged = inspection.damaged()
         count = sum(1 for _ in inspection.databases())
+        with progress(f"check {folder}", count, "databases") as bar:
+            damaged = inspection.damaged(bar.add)
     for _, why in damaged:
         click.echo(why)
     if damaged:
@@ -94,7 +101,7 @@ def export(folder: Path, store: str, partition: int | None) -> None:
             raise click.ClickException(
                 f"no store {store!r} in {folder}; there are: {', '.join(sorted(names)) or 'none'}"
             )
-        for _, number, path in databases:
+        for _, number, path in databases:  # each entry is a line: that is progress enough
             print_json({"partition": number, "fields": fields} for fields in inspection.entries(path, store))
 
 
@@ -109,7 +116,8 @@ def repair(folder: Path, yes: bool) -> None:
       streamactors state repair ./state --yes
     """
     with _inspected(folder) as inspection:
-        damaged = inspection.damaged()
+        with progress(f"check {folder}", sum(1 for _ in inspection.databases()), "databases") as bar:
+            damaged = inspection.damaged(bar.add)
         if not damaged:
             click.echo(f"nothing in {folder} is damaged")
             return

@@ -1,4 +1,4 @@
-"""A graph run from outside: when it has ended, what it died of, and how it is asked to end.
+"""The command around a graph: when the graph has ended, with which error, and how it is asked to end.
 
 Owner: `streamactors run`. Behind every source of the graph come a kill switch and a watcher; a source that materializes a Control
 is stopped by that, whatever the graph makes of its materialized value. A source has mostly ended when a later stage fails with what
@@ -7,10 +7,10 @@ it had sent, so a watcher comes before every sink, too, and what a sink material
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Self
 
 from streamactors.actors.system import ActorSystem
 from streamactors.dsl.runnable import RunnableGraph
@@ -25,10 +25,18 @@ from streamactors.stages.watching.observing import WatchTermination
 class SupervisedRun:
     """One run, in an actor system of its own. A context manager; at its end what still runs is aborted.
 
-    `member`: the number of this process where several processes run the graph as members of one group."""
+    `member`: the number of this process where several processes run the graph as members of one group. `prepare` is called with the system
+    before the run begins."""
 
-    def __init__(self, graph: RunnableGraph[Any], member: str | None = None) -> None:
+    def __init__(
+        self,
+        graph: RunnableGraph[Any],
+        member: str | None = None,
+        prepare: Callable[[ActorSystem], object] = lambda system: None,
+    ) -> None:
         self.controls: list[Control] = []
+        self.stopping = False
+        """True when `stop` was called."""
         self.cut_short = False
         """True when `stop` has ended a source that would have ended by itself."""
         self._switches: list[KillSwitch] = []
@@ -38,6 +46,7 @@ class SupervisedRun:
         self._ended = threading.Event()
         self._system = ActorSystem("run")
         self._system.member = member
+        prepare(self._system)
         self.graph: RunnableGraph[Any] = RunnableGraph(self._held(graph.module))
         value: Any = self.graph.run(self._system)
         self._keep(value)
@@ -65,6 +74,7 @@ class SupervisedRun:
         """Stop every source; the elements in flight are finished. Idempotent.
 
         A run whose sources would have ended by themselves is cut short: sinks that replace a file leave the old one."""
+        self.stopping = True
         if not all(ended.done() for ended in self._sources):
             for run in runs_of(self._system):
                 if not run.endless:
@@ -137,7 +147,7 @@ class SupervisedRun:
             self._switches.append(switch)
         return value
 
-    def __enter__(self) -> SupervisedRun:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamactors.cli.bootstrap import admin_client, bootstrap_option, consumer_settings, producer_settings
-from streamactors.cli.records.partition_records import records_from
+from streamactors.cli.bootstrap import bootstrap_option, client_settings, consumer_settings, producer_settings
+from streamactors.cli.progress import Count, progress
 from streamactors.cli.tables import json_option, print_json, print_table
 from streamactors.cli.texts import as_text, as_time, json_field
 from streamactors.errors import StreamActorsError
@@ -18,16 +18,11 @@ from streamactors.errors import StreamActorsError
 if TYPE_CHECKING:
     from streamactors.kafka.dead_letters import StoredLetter
     from streamactors.kafka.record import ConsumerRecord
-
-LOOKED_AT: Final = 20
-"""Number of records at the end of each partition that the search for dead-letter topics reads."""
-
-Place = tuple[int, int]
-Found = tuple["ConsumerRecord", "StoredLetter"]
+    from streamactors.kafka.round_trips.stored_letters import Found, Place, StoredLetters
 
 
-class NoSuchLetter(StreamActorsError):
-    """The named record is no dead letter."""
+class NotSent(StreamActorsError):
+    """Some of the letters could not be sent."""
 
 
 class _PlaceType(click.ParamType):  # type: ignore[type-arg]  # not generic in older versions
@@ -36,7 +31,7 @@ class _PlaceType(click.ParamType):  # type: ignore[type-arg]  # not generic in o
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
         found = re.fullmatch(r"(\d+)@(\d+)", value)
         if found is None:
-            self.fail(f"{value!r} is no PARTITION@OFFSET, such as 0@17; `dead-letters list` shows them", param, ctx)
+            self.fail(f"{value!r} is not a PARTITION@OFFSET, such as 0@17; `dead-letters list` shows them", param, ctx)
         return int(found[1]), int(found[2])
 
 
@@ -65,8 +60,10 @@ def list_letters(bootstrap: str, topic: str | None, as_json: bool) -> None:
       streamactors dead-letters list
       streamactors dead-letters list orders-dead
     """
+    stored = _stored(bootstrap)
     if topic is None:
-        rows = [(name, sum(1 for _ in _letters(bootstrap, name))) for name in _topics(bootstrap)]
+        with progress("look for dead letters", quiet=as_json):
+            rows = [(name, sum(1 for _ in stored.letters(name))) for name in stored.topics()]
         if as_json:
             print_json({"topic": name, "dead_letters": count} for name, count in rows)
         elif rows:
@@ -74,14 +71,14 @@ def list_letters(bootstrap: str, topic: str | None, as_json: bool) -> None:
         else:
             click.echo(f"no dead letters at {bootstrap}")
         return
-    letters = _letters(bootstrap, topic)
     if as_json:
-        print_json(_whole(record, letter) for record, letter in letters)
+        print_json(_whole(record, letter) for record, letter in stored.letters(topic))
         return
-    shown = [
-        (_place(record), as_time(record.timestamp), letter.source, letter.stage, letter.error)
-        for record, letter in letters
-    ]
+    shown = []
+    with progress(f"read {topic}", unit="dead letters") as bar:
+        for record, letter in stored.letters(topic):
+            bar.add()
+            shown.append((_place(record), as_time(record.timestamp), letter.source, letter.stage, letter.error))
     if shown:
         print_table(("letter", "stored", "source", "stage", "error"), shown)
     else:
@@ -100,7 +97,7 @@ def show(bootstrap: str, topic: str, letter: Place, as_json: bool) -> None:
     Example:
       streamactors dead-letters show orders-dead 0@17
     """
-    record, found = _one(bootstrap, topic, letter)
+    ((record, found),) = _stored(bootstrap).at(topic, [letter])
     if as_json:
         print_json([_whole(record, found)])
         return
@@ -131,7 +128,7 @@ def show(bootstrap: str, topic: str, letter: Place, as_json: bool) -> None:
     metavar="GROUP",
     help="The consumer group that remembers what has been replayed.  [default: dead-letters-replay-TOPIC]",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be sent.")
 def replay(
     bootstrap: str, topic: str, letters: tuple[Place, ...], target: str | None, group: str | None, dry_run: bool
 ) -> None:
@@ -144,97 +141,44 @@ def replay(
       streamactors dead-letters replay orders-dead --dry-run
       streamactors dead-letters replay orders-dead 0@17 0@19 --to orders-by-hand
     """
-    if any(letter.due_ms is not None for _, letter in itertools.islice(_letters(bootstrap, topic), 1)):
-        raise NoSuchLetter(
-            f"{topic} is a retry topic: its records are tried again by themselves when they are due; replay the topic of the dead letters"
-        )
-    if letters:
-        chosen = [_one(bootstrap, topic, place)[1] for place in letters]
-        sent = len(chosen) if dry_run else _send(bootstrap, chosen, target)
-    else:
-        sent = _replay_rest(bootstrap, topic, target, group or f"dead-letters-replay-{topic}", dry_run)
+    from streamactors.kafka.round_trips.stored_letters import refuse_retries
+
+    stored = _stored(bootstrap)
+    refuse_retries(topic, itertools.islice(stored.letters(topic), 1))
+    with progress(f"replay {topic}", len(letters) or None, "dead letters") as bar:
+        if letters:
+            chosen = stored.at(topic, letters)
+            sent = len(chosen) if dry_run else _send(bootstrap, chosen, target, bar)
+        else:
+            group = group or f"dead-letters-replay-{topic}"
+            writing = producer_settings(bootstrap)
+            sent = stored.replay_rest(topic, writing, target, group, dry_run=dry_run, read=bar.add)
     click.echo(f"{sent} dead letter{'' if sent == 1 else 's'} {'would be sent' if dry_run else 'sent'}")
 
 
-def _send(bootstrap: str, letters: list[StoredLetter], target: str | None) -> int:
-    from streamactors.dsl.source import Source
-    from streamactors.kafka.producer import Producer
+def _send(bootstrap: str, chosen: list[Found], target: str | None, bar: Count) -> int:
+    from streamactors.kafka.round_trips.stored_letters import send_again
 
-    sink = Producer.plain_sink(producer_settings(bootstrap))
-    Source.from_iterable(letters).map(lambda letter: letter.to_record(target)).run_with(sink).result()
-    return len(letters)
+    def letters() -> Iterator[StoredLetter]:
+        for _, letter in chosen:
+            yield letter
+            bar.add()
 
-
-def _replay_rest(bootstrap: str, topic: str, target: str | None, group: str, dry_run: bool) -> int:
-    from streamactors.dsl.keep import Keep
-    from streamactors.dsl.sink import Sink
-    from streamactors.kafka.consumer import Consumer
-    from streamactors.kafka.dead_letters import StoredLetter
-    from streamactors.kafka.producer import Producer
-    from streamactors.kafka.subscriptions import Subscriptions
-
-    def letter_of(record: ConsumerRecord) -> StoredLetter | None:
-        return StoredLetter.read(record.key, record.value, record.headers)
-
-    settings = consumer_settings(bootstrap).with_group_id(group)
-    make = Consumer.plain_source if dry_run else Consumer.source
-    found = (
-        make(settings, Subscriptions.topics(topic), until="end")
-        .map(letter_of)
-        .filter(lambda letter: letter is not None)
-    )
-    counting: Sink[Any, Any] = Sink.fold(0, lambda count, _: count + 1)
-    if dry_run:
-        count: int = found.run_with(counting).result()
-        return count
-    sink = Producer.plain_sink(producer_settings(bootstrap))
-    graph = (
-        found.map(lambda letter: letter.to_record(target))  # type: ignore[union-attr]  # filtered above
-        .also_to_mat(counting, Keep.both)
-        .to_mat(sink, Keep.both)
-    )
-    (control, counted), sent = graph.run()
-    sent.result()
-    control.is_shutdown.result()
-    count = counted.result()
-    return int(count)
+    results = send_again(producer_settings(bootstrap), letters(), target)
+    failed = [
+        f"{_place(record)}: {sent.error}"
+        for (record, _), sent in zip(chosen, results, strict=True)
+        if sent.error is not None
+    ]
+    if failed:
+        raise NotSent(f"{len(failed)} of {len(chosen)} dead letters not sent; {failed[0]}")
+    return len(chosen)
 
 
-def _letters(bootstrap: str, topic: str, only: Place | None = None, last: int | None = None) -> Iterator[Found]:
-    """Yield each dead letter of a topic with its record. `only`: this letter alone, if it is there. `last`: only letters among
-    the last `last` records of each partition."""
-    from streamactors.kafka.dead_letters import StoredLetter
-    from streamactors.kafka.subscriptions import TopicPartition
+def _stored(bootstrap: str) -> StoredLetters:
+    from streamactors.kafka.round_trips.stored_letters import StoredLetters  # librdkafka: when a broker is asked
 
-    there = {TopicPartition(topic, p.partition): p for p in admin_client(bootstrap).partitions(topic)}
-    starts = {key: p.earliest if last is None else max(p.earliest, p.latest - last) for key, p in there.items()}
-    if only is not None:
-        key = TopicPartition(topic, only[0])
-        partition = there.get(key)
-        if partition is None or not partition.earliest <= only[1] < partition.latest:
-            return
-        starts = {key: only[1]}
-    for batch in records_from(bootstrap, starts):
-        for record in batch:
-            if only is not None and (record.partition, record.offset) != only:
-                return
-            letter = StoredLetter.read(record.key, record.value, record.headers)
-            if letter is not None:
-                yield record, letter
-
-
-def _topics(bootstrap: str) -> list[str]:
-    """Return the topics among whose last records are dead letters."""
-    names = [topic.name for topic in admin_client(bootstrap).topics() if not topic.name.startswith("__")]
-    return [name for name in names if any(True for _ in _letters(bootstrap, name, last=LOOKED_AT))]
-
-
-def _one(bootstrap: str, topic: str, place: Place) -> Found:
-    for found in _letters(bootstrap, topic, place):
-        return found
-    raise NoSuchLetter(
-        f"there is no dead letter at {topic} {place[0]}@{place[1]}; streamactors dead-letters list {topic} shows them"
-    )
+    return StoredLetters(client_settings(bootstrap), consumer_settings(bootstrap))
 
 
 def _place(record: ConsumerRecord) -> str:

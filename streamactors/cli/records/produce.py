@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
-import threading
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from streamactors.cli.bootstrap import admin_client, bootstrap_option, producer_settings
-from streamactors.cli.records.schema_values import value_options, value_writer
+from streamactors.cli.bootstrap import admin_client, bootstrap_option
+from streamactors.cli.completing import topic_argument
+from streamactors.cli.places import MOMENT
+from streamactors.cli.progress import progress
+from streamactors.cli.records.json_records import BadLine, record_of
+from streamactors.cli.records.schema_values import WriteValue, value_options, value_writer
+from streamactors.cli.records.sending import RecordSender, before
+from streamactors.cli.texts import counted
 
-NEW_TOPIC_MS: Final = 10_000
-"""How long the broker may not know a topic that was just created."""
-FULL_S: Final = 0.1
+if TYPE_CHECKING:
+    from streamactors.kafka.producer_record import ProducerRecord
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+RecordOf: TypeAlias = Callable[[bytes, int], "ProducerRecord"]
+"""Returns the record of a line and its number. Raises BadLine."""
 
 
 @click.command("produce")
 @bootstrap_option
-@click.argument("topic")
-@click.option("--key-separator", "-k", metavar="TEXT", help="What stands between key and value on a line.")
+@topic_argument
+@click.option("--json", "as_json", is_flag=True, help="Each line is a JSON object as `consume --json` prints it.")
+@click.option("--key-separator", "-k", metavar="TEXT", help="What separates key and value on a line.")
+@click.option("--key", metavar="KEY", help="The key of all records.")
+@click.option(
+    "--null-marker", metavar="TEXT", help="A key or value that is TEXT is null: a null value is a tombstone. Also ''."
+)
 @click.option(
     "--partition", "-p", type=click.IntRange(0, (1 << 31) - 1), help="Partition for all of them.  [default: by key]"
 )
+@click.option("--keep-partitions", is_flag=True, help="With --json: send each record to the partition that it names.")
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record.")
+@click.option(
+    "--timestamp",
+    type=MOMENT,
+    metavar="WHEN",
+    help="The timestamp of all records: ms since 1970, -1h, or a time such as 2026-01-31T12:00 (UTC).  [default: now, or as the JSON says]",
+)
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option(
     "--no-create", is_flag=True, help="Fail if the topic does not exist, also where the broker would create it."
@@ -34,9 +56,14 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 def command(
     bootstrap: str,
     topic: str,
+    as_json: bool,
     key_separator: str | None,
+    key: str | None,
+    null_marker: str | None,
     partition: int | None,
+    keep_partitions: bool,
     headers: tuple[str, ...],
+    timestamp: int | None,
     compression: str,
     acks: str,
     no_create: bool,
@@ -45,104 +72,117 @@ def command(
 ) -> None:
     """Produce every line of standard input as a record.
 
+    With --json a line is an object as `consume --json` prints it: key, value, headers and timestamp become those of the record. The
+    key chooses the partition, unless --keep-partitions is given.
+
     \b
     Examples:
       echo hello | streamactors produce greetings
       streamactors produce flights --key-separator : < flights.txt
+      streamactors consume flights --json | streamactors produce flights-copy --json
+      echo JFK: | streamactors produce airports --key-separator : --null-marker ''
       streamactors produce orders --value avro --registry http://localhost:8081 < orders.jsonl
     """
     if key_separator == "":
         raise click.UsageError("--key-separator: give at least one character")
+    if as_json and (key_separator is not None or null_marker is not None):
+        raise click.UsageError(
+            "--json has the key and null of each record; leave out --key-separator and --null-marker"
+        )
+    if keep_partitions and (not as_json or partition is not None):
+        raise click.UsageError("--keep-partitions goes with --json and without --partition")
+    if key is not None and key_separator is not None:
+        raise click.UsageError("--key is the key of all records; leave out --key-separator")
     for header in headers:
         if "=" not in header:
             raise click.UsageError(f"--header {header}: its form is NAME=VALUE, as in source=sensor-1")
     given = [(name, text.encode()) for name, _, text in (header.partition("=") for header in headers)]
-    separator = key_separator.encode() if key_separator else None
     write = value_writer(topic, value, registry)
+    fixed = None if key is None else key.encode()
+    if as_json:
+        of_line = _json_lines(topic, write, fixed, partition, keep_partitions, given, timestamp)
+    else:
+        marker = None if null_marker is None else null_marker.encode()
+        of_line = _plain_lines(topic, write, key_separator, fixed, marker, partition, given, timestamp)
     if no_create:
         admin_client(bootstrap).partitions_of(topic)  # raises TopicNotFound
-    producer = _Lines(bootstrap, topic, compression, acks)
+    sender = RecordSender(bootstrap, compression, acks)
+    typed = sys.stdin.isatty()
     try:
-        if sys.stdin.isatty():
+        if typed:
             click.echo("every line is a record; Ctrl-D ends", err=True)
-        for number, raw in enumerate(sys.stdin.buffer, 1):
-            line = raw.rstrip(b"\r\n")
-            key: bytes | None = None
-            if separator is not None:
-                key, found, line = line.partition(separator)
-                if not found:
-                    before = producer.finish()
-                    raise click.ClickException(
-                        f"line {number} has no {key_separator!r} between key and value ({before} records were delivered before)"
-                    )
-            producer.send(write(line, number), key, partition, given)
-        count = producer.finish()
+        with progress(f"produce to {topic}", _input_bytes(), "bytes", quiet=typed, beside_stdout=True) as bar:
+            bar.note = lambda: f"{sender.delivered:,} record{'' if sender.delivered == 1 else 's'} acknowledged"
+            for number, raw in enumerate(sys.stdin.buffer, 1):
+                bar.add(len(raw))
+                try:
+                    record = of_line(raw.rstrip(b"\r\n"), number)
+                except BadLine as error:
+                    raise click.ClickException(f"line {number} {error} ({before(sender.finish())})") from None
+                sender.send(record)
+            count = sender.finish()
     finally:
-        producer.close()
-    click.echo(f"{count} record{'' if count == 1 else 's'} produced to {topic}")
+        sender.close()
+    click.echo(f"{counted(count, 'record')} produced to {topic}")
 
 
-class _Lines:
-    """Sends lines to a topic and counts the acknowledged records. Raises NoBroker unless a broker answers."""
+def _plain_lines(
+    topic: str,
+    write: WriteValue,
+    key_separator: str | None,
+    fixed: bytes | None,
+    marker: bytes | None,
+    partition: int | None,
+    headers: list[tuple[str, bytes]],
+    timestamp: int | None,
+) -> RecordOf:
+    from streamactors.kafka.producer_record import ProducerRecord
 
-    def __init__(self, bootstrap: str, topic: str, compression: str, acks: str) -> None:
-        from streamactors.kafka.client.producer import StreamProducer
+    separator = key_separator.encode() if key_separator else None
 
-        self._topic = topic
-        self._delivered = 0
-        self._failure: BaseException | None = None
-        self._room = threading.Event()
-        settings = producer_settings(bootstrap)
-        defaults = {
-            "compression.type": compression,
-            "acks": acks,
-            "enable.idempotence": acks == "all",
-            "linger.ms": 20,
-            "topic.metadata.propagation.max.ms": NEW_TOPIC_MS,
-        }
-        self._client = StreamProducer(settings.with_properties({**defaults, **settings.properties}))
-        self._client.listen(self._room.set)
-        self._client.start().result()
+    def record(line: bytes, number: int) -> ProducerRecord:
+        key = fixed
+        if separator is not None:
+            key, found, line = line.partition(separator)
+            if not found:
+                raise BadLine(f"has no {key_separator!r} between key and value")
+            if key == marker:
+                key = None
+        value = None if line == marker else write(line, number)
+        return ProducerRecord(topic, value, key, partition, timestamp, headers or None)
 
-    def send(self, value: bytes, key: bytes | None, partition: int | None, headers: list[tuple[str, bytes]]) -> None:
-        """Queue a record; wait while the queue is full. Raises RecordError when a record was not delivered."""
-        from streamactors.kafka.errors import RecordError
-        from streamactors.kafka.producer_record import ProducerRecord
+    return record
 
-        record = ProducerRecord(self._topic, value, key, partition, None, headers or None)
-        while True:
-            self._check()
-            self._room.clear()
-            try:
-                self._client.send(record, self._report)
-            except BufferError:
-                self._room.wait(FULL_S)
-                continue
-            except RecordError as error:
-                raise RecordError(f"{error} ({self.finish()} records were delivered before)") from None
-            self._client.wake()
-            return
 
-    def finish(self) -> int:
-        """Wait for the acknowledgement of every record; return their number. Raises RecordError."""
-        self._client.call(self._client.flush).result()
-        self._check()
-        return self._delivered
+def _json_lines(
+    topic: str,
+    write: WriteValue,
+    fixed: bytes | None,
+    partition: int | None,
+    keep_partitions: bool,
+    headers: list[tuple[str, bytes]],
+    timestamp: int | None,
+) -> RecordOf:
+    from streamactors.kafka.producer_record import ProducerRecord
 
-    def close(self) -> None:
-        """Disconnect; drop what was not sent."""
-        self._client.close(drop=True).result()
+    def record(line: bytes, number: int) -> ProducerRecord:
+        found = record_of(line)
+        return ProducerRecord(
+            topic,
+            None if found.value is None else write(found.value, number),
+            found.key if fixed is None else fixed,
+            found.partition if keep_partitions else partition,
+            found.timestamp_ms if timestamp is None else timestamp,
+            [*found.headers, *headers] or None,
+        )
 
-    def _report(self, error: Any, message: Any) -> None:
-        from streamactors.kafka.writing.deliveries import as_record
+    return record
 
-        if error is None:
-            self._delivered += 1
-        elif self._failure is None:
-            self._failure = self._client.not_delivered(as_record(message), error)
 
-    def _check(self) -> None:
-        from streamactors.kafka.errors import RecordError
-
-        if self._failure is not None:
-            raise RecordError(f"{self._failure} ({self._delivered} records were delivered before)")
+def _input_bytes() -> int | None:
+    """Return the size of stdin if it is a file."""
+    try:
+        found = os.fstat(sys.stdin.fileno())
+    except OSError:  # it is no file of the system
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None

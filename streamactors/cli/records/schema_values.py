@@ -8,12 +8,19 @@ from typing import Any, TypeAlias
 
 import click
 
+from streamactors.cli.profiles.chosen import used_profile
+
 ReadValue: TypeAlias = Callable[[bytes | None], bytes | None]
+WriteValue: TypeAlias = Callable[[bytes, int], bytes]
 
 
 def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options to a command."""
-    registry = click.option("--registry", metavar="URL", help="The schema registry of --value avro and json-schema.")
+    registry = click.option(
+        "--registry",
+        metavar="URL",
+        help="The schema registry of --value avro and json-schema.  [default: that of the profile]",
+    )
     kinds = click.Choice(["bytes", "avro", "json-schema"])
     value = click.option("--value", type=kinds, default="bytes", show_default=True, help="What the values are.")
     return value(registry(command))
@@ -22,6 +29,9 @@ def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _serde(topic: str, kind: str, registry: str | None) -> Any:
     from streamactors.kafka.serdes.registry_serdes import AvroSerde, JsonSchemaSerde
 
+    profile = used_profile()
+    if registry is None and profile is not None:
+        registry = profile.registry
     if registry is None:
         raise click.UsageError(f"--value {kind} needs --registry URL, as in --registry http://localhost:8081")
     serde = AvroSerde(registry) if kind == "avro" else JsonSchemaSerde(registry)
@@ -45,7 +55,7 @@ def value_reader(topic: str, kind: str, registry: str | None) -> ReadValue:
     return read
 
 
-def value_writer(topic: str, kind: str, registry: str | None) -> Callable[[bytes, int], bytes]:
+def value_writer(topic: str, kind: str, registry: str | None) -> WriteValue:
     """Return the function from a line of JSON and its number to the bytes of a value, by the latest schema of the topic."""
     if kind == "bytes":
         return lambda line, _: line

@@ -12,6 +12,7 @@ from streamactors import Sink
 from streamactors.demo import flights_to_spark, hours, hours_on_executors, hours_to_spark, joins, topics
 from streamactors.demo.alerts import Alert
 from streamactors.demo.checking.truth import WEATHER, by_airline
+from streamactors.demo.flight import Flight
 from streamactors.kafka import Consumer, ConsumerRecord, Subscriptions
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Tables:
     dead: dict[str, int]
     both_ways: dict[str, tuple[int, str | None]]
     joined: dict[str, tuple[int, str | None]]
+    late_flight: Flight | None = None
+    """One of the late ones."""
 
 
 def read_tables(folder: Folder, bootstrap: str) -> Tables:
@@ -48,12 +51,13 @@ def read_tables(folder: Folder, bootstrap: str) -> Tables:
     last = dict(read(bootstrap, topics.ALERTS, lambda record: (record.key, Alert.from_json(record.value or b""))))
     alerts = pd.DataFrame(last.values(), columns=Alert._fields).fillna("")
     letters = set(read(bootstrap, topics.FLIGHTS_DEAD, origin_of))
+    late = read(bootstrap, topics.LATE, lambda record: Flight.from_json(record.value))
     tables = Tables(
         flights=len(flights),
         by_airline=by_airline(flights),
         hours=by_hour.sort_values(["origin", "hour_ms"], ignore_index=True),
         alerts=alerts.sort_values(["origin", "hour_ms"], ignore_index=True),
-        late=len(read(bootstrap, topics.LATE, lambda record: record.offset)),
+        late=len(late),
         dead={
             stage: sum(letter[0] == stage for letter in letters) for stage in sorted({letter[0] for letter in letters})
         },
@@ -61,6 +65,7 @@ def read_tables(folder: Folder, bootstrap: str) -> Tables:
         joined=joins.first_difference(
             read(bootstrap, topics.HOURS, lambda record: hours.Hour.from_json(record.value or b"")), by_hour, by_spark
         ),
+        late_flight=late[0] if late else None,
     )
     for name in ("by_airline", "hours", "alerts"):
         getattr(tables, name).to_csv(folder.tables / f"{name}.csv", index=False)

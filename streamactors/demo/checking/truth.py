@@ -32,7 +32,7 @@ class Truth:
 
     @staticmethod
     def _late(rows: pd.DataFrame) -> pd.Series[bool]:
-        """A flight is late when, as it left, one of its origin was out whose time lies behind its hour and the grace."""
+        """A flight is late if an earlier record of its origin is at or after the end of the hour of the flight plus the grace."""
         newest_before = rows.groupby("origin")["scheduled_at_ms"].transform(
             lambda times: times.cummax().shift(fill_value=0)
         )

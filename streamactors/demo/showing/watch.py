@@ -20,10 +20,15 @@ EVERY_SECONDS: Final = 0.1
 
 @contextmanager
 def watched(
-    control: Control, meter: Meter, samples: Path, beside: Callable[[], dict[str, Any]] | None = None
+    control: Control,
+    meter: Meter,
+    samples: Path,
+    beside: Callable[[], dict[str, Any]] | None = None,
+    cells: Callable[[dict[str, Any]], dict[str, str]] | None = None,
 ) -> Iterator[None]:
     """Move `meter` by how many records were delivered, and append what the consumer looks like to `samples` (JSON lines), while the
-    block runs. `beside()`: more to be told in each sample."""
+    block runs. `beside()`: more to be told in each sample. `cells(told)`: more to be shown beside the numbers, of what
+    `beside()` has told."""
     stop = threading.Event()
 
     def look() -> dict[str, Any] | None:
@@ -35,8 +40,10 @@ def watched(
         if not partitions:
             return None
         told = {name: snapshot[name] for name in ("demand", "pauses", "resumes")}
-        meter.set(sum(max(0, p["position"] or 0) for p in partitions.values()), f"{told['pauses']} pauses")
-        return {"at": round(time.time(), 3), **told, **(beside() if beside else {}), "partitions": partitions}
+        more = beside() if beside else {}  # asked once: Spark's JVM answers
+        shown = {"pauses": str(told["pauses"]), **(cells(more) if cells else {})}
+        meter.set(sum(max(0, p["position"] or 0) for p in partitions.values()), **shown)
+        return {"at": round(time.time(), 3), **told, **more, "partitions": partitions}
 
     def run() -> None:
         with samples.open("a", encoding="utf-8") as out:

@@ -41,7 +41,7 @@ def names_of(schema: Any, names: Names | None = None, namespace: str = "") -> Na
 
 
 def problems(reader: str, writer: str) -> list[str]:
-    """Return why `reader` cannot read what `writer` has written; nothing when it can. Both are the texts of schemas."""
+    """Return why `reader` cannot read what `writer` has written; nothing when it can. Both are schemas as strings."""
     new, old = json.loads(reader), json.loads(writer)
     return list(_Check(names_of(new), names_of(old)).compare(new, old, ""))
 

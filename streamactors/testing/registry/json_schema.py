@@ -16,7 +16,7 @@ _LISTS: Final = ("anyOf", "oneOf")
 
 
 def problems(reader: str, writer: str) -> list[str]:
-    """Return why `reader` refuses values that `writer` allows; nothing when it allows all. Both are the texts of schemas."""
+    """Return why `reader` refuses values that `writer` allows; nothing when it allows all. Both are schemas as strings."""
     new, old = json.loads(reader), json.loads(writer)
     return list(_Check(new, old).compare(new, old, ""))
 

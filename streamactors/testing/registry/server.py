@@ -28,7 +28,7 @@ Answer = Callable[[Subjects, tuple[str, ...], Query, Any], Any]
 
 def _schema_of(body: Any) -> tuple[str, str, Any]:
     if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
-        raise RegistryError(42201, "Invalid schema: the body must be an object with the schema as a text")
+        raise RegistryError(42201, "Invalid schema: the body must be an object with the schema as a string")
     return body.get("schemaType") or "AVRO", body["schema"], body.get("references") or ()
 
 
@@ -156,7 +156,7 @@ class SchemaRegistry:
                     data = self.rfile.read(int(size))
                     body = json.loads(data) if data else None
                 except ValueError as error:
-                    self._reply(400, {"error_code": 400, "message": f"The body is no JSON: {error}"})
+                    self._reply(400, {"error_code": 400, "message": f"The body is not JSON: {error}"})
                     return
                 self._reply(*registry.answer(self.command, self.path, body))
 

@@ -59,7 +59,7 @@ class Subject:
 
 
 class Subjects:
-    """See the module."""
+    """The subjects of a registry, and the schemas by their ids."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.level = "BACKWARD"
@@ -236,7 +236,7 @@ def _broken(level: str, kind: str, text: str, old: Stored) -> list[str]:
 
 
 def parsed(kind: str, text: str) -> str:
-    """Return a schema in the form that is stored. Raises RegistryError 42201 if it is none."""
+    """Return a schema in the form that is stored. Raises RegistryError 42201 if it is not one."""
     if kind not in TYPES:
         raise RegistryError(42201, f"Invalid schema type {kind}; this registry knows {', '.join(TYPES)}")
     if kind == "PROTOBUF":

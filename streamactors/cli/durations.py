@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from streamactors.clock import timeout_s
+from streamactors.durations import duration_s
 
 if TYPE_CHECKING:
     _Type = click.ParamType[float]
@@ -14,17 +14,24 @@ else:
     _Type = click.ParamType  # not generic in every version that the package accepts
 
 
-class _Seconds(_Type):
+class Seconds(_Type):
+    """A time span in seconds, of at least `least` seconds."""
+
     name = "duration"
+
+    def __init__(self, least: float = 0.0) -> None:
+        self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the seconds."""
         try:
-            seconds = timeout_s(float(value) if _is_number(value) else value)
+            seconds = duration_s(float(value) if _is_number(value) else value, self.name)
         except (TypeError, ValueError):
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
-            self.fail(f"{value!r} is no duration; write 5s, 500ms or 1m, or a number of seconds", param, ctx)
+            self.fail(f"{value!r} is not a duration; write 5s, 500ms or 1m, or a number of seconds", param, ctx)
+        if seconds < self._least:
+            self.fail(f"{value!r} is too short; give at least {self._least:g} s", param, ctx)
         return seconds
 
 
@@ -36,4 +43,4 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-SECONDS: Final = _Seconds()
+SECONDS: Final = Seconds()

@@ -9,9 +9,9 @@ MOST: int = 5
 """The number of streams that are described."""
 
 
-def standing_streams() -> str:
+def running_streams() -> str:
     """Return, for each stream that still runs, what it waits for, its bottleneck and its picture; empty if none runs."""
-    texts = []
+    stalls = []
     for run in all_runs()[:MOST]:
         try:
             stall = diagnose(run)
@@ -20,5 +20,5 @@ def standing_streams() -> str:
         if stall is not None:
             busiest = stall.snapshot.bottleneck
             busy = f"\nmost of the time went to: {busiest.name} ({busiest.busy:.0%})" if busiest is not None else ""
-            texts.append(f"{stall}{busy}\n{stall.to_mermaid()}")
-    return "\n".join(texts)
+            stalls.append(f"{stall}{busy}\n{stall.to_mermaid()}")
+    return "\n".join(stalls)
