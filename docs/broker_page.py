@@ -1,6 +1,6 @@
-"""Write docs/broker-reference.md from the broker's code: APIs, settings, metrics and the differences from Apache Kafka.
+"""Write docs/broker-reference.md from the broker's code: APIs, settings and the differences from Apache Kafka.
 
-The sources are the headers of the handlers, the declarations of the settings, and the metrics of a broker that is started for it.
+The sources are the headers of the handlers and the declarations of the settings.
 """
 
 from __future__ import annotations
@@ -9,17 +9,13 @@ import importlib
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from streamactors.broker import apis
 from streamactors.broker.config.broker_config import BrokerConfig
 from streamactors.broker.config.setting import Settings
 from streamactors.broker.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from streamactors.broker.config.unsupported import WITHOUT_EFFECT
-from streamactors.broker.helpers import call_on
-from streamactors.broker.http.broker_metrics import sample
 from streamactors.broker.requests.api import Routes
-from streamactors.broker.server.server import Broker
 
 PAGE = Path(__file__).parent / "broker-reference.md"
 LABELS = ("Versions", "Authorised", "Errors", "Differs from Apache Kafka")
@@ -42,9 +38,8 @@ In general:
 - Up to 64 requests of a connection are served at the same time and answered in their order (`pipelining=false` serves one).
 - A request may have 250,000 elements of arrays in total, 127 tagged fields in a struct and 64 KiB in a string; Apache Kafka only
   limits strings, to 32 KiB. The answer to a refused batch names the first 1,000 bad records.
-- Settings of security, tiered storage and plug-ins that this broker does not have are refused by name. Settings of other missing features, KIP-848
-  groups and share groups among them, are accepted with a warning and [have no effect](#accepted-without-effect). Other unknown broker settings
-  are kept with a warning.
+- Settings of security, tiered storage and plug-ins that this broker does not have are refused by name. Settings of other missing features are
+  accepted with a warning and [have no effect](#accepted-without-effect). Other unknown broker settings are kept with a warning.
 - `Cluster()` turns the rebalance delay off and gives the internal topics 4 partitions each.
 
 By API:
@@ -82,11 +77,7 @@ def text() -> str:
         "",
         "## Metrics",
         "",
-        "Served at `/metrics` with `--metrics-port`; `/ready` answers if the broker is running.",
-        "",
-        "| metric | kind | labels | what it says |",
-        "|---|---|---|---|",
-        *_metrics(),
+        "`--metrics-port` serves `/metrics`, `/live` and `/ready`. [Metrics](metrics.md#a-broker) has the names.",
         "",
     ]
     return "\n".join(lines)
@@ -132,19 +123,6 @@ def _without_effect() -> Iterable[str]:
         reasons.setdefault(because, []).append(name)
     for because, names in reasons.items():
         yield f"- {because}: {', '.join(f'`{name}`' for name in sorted(names))}"
-
-
-def _metrics() -> Iterable[str]:
-    with TemporaryDirectory() as folder:
-        broker = Broker(BrokerConfig.of({"listeners": "127.0.0.1:0"}), Path(folder) / "data")
-        try:
-            broker.start()
-            metrics = call_on(broker.node.data_plane, lambda: sample(broker.node))
-        finally:
-            broker.stop()
-    for metric in metrics:
-        name = f"{metric.name}_total" if metric.kind == "counter" else metric.name
-        yield _row(f"`{name}`", metric.kind, ", ".join(metric.labels), metric.doc)
 
 
 def _row(*cells: object) -> str:

@@ -43,7 +43,7 @@ def draw_joins() -> None:
     """The same rows in strict and in Kafka's semantics."""
     figure, both = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True)
     for axes, semantics in zip(both, ("strict", "kafka"), strict=True):
-        windows = JoinWindows.of(8).with_grace(4)
+        windows = JoinWindows.of("8ms").with_grace("4ms")
         driver = TopologyDriver(
             lambda topics, windows=windows: topics.stream("left").join(
                 topics.stream("right"), _both, windows, how="left"

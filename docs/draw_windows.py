@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import matplotlib
 
@@ -133,26 +135,55 @@ def _draw_windows(axes: Any, seen: Seen, lanes: list[tuple[str, int, int]], incl
     axes.grid(axis="x", color="#eeeeee")
 
 
+def draw_zone() -> None:
+    """Write images/windows-zone.png: the days around two changes of the clock in Oslo, above the hours of UTC."""
+    zone = ZoneInfo("Europe/Oslo")
+    day = TimeWindows.of_size("1d").in_zone("Europe/Oslo").with_no_grace()
+    figure, rows = pyplot.subplots(2, 1, figsize=(10, 2.6))
+    for axes, first in zip(rows, (datetime(2026, 3, 28, 12), datetime(2026, 10, 24, 12)), strict=True):
+        noon_ms = int(first.replace(tzinfo=zone).timestamp() * 1000)
+        base = day.starts(noon_ms)[0]
+        for number in range(3):
+            [start] = day.starts(noon_ms + number * 86_400_000)
+            begin, hours = (start - base) / 3_600_000, (day.end(start) - start) / 3_600_000
+            odd = hours != 24
+            axes.barh(0, hours - 0.25, left=begin, height=0.7, color=COLOURS["B" if odd else "A"], alpha=0.8)
+            label = f"{datetime.fromtimestamp(start / 1000, zone):%d %B}: {hours:g} hours"
+            axes.text(begin + hours / 2, 0, label, ha="center", va="center", color="white", fontsize=9)
+        ticks = range(0, 73, 12)
+        shown = [f"{datetime.fromtimestamp(base / 1000 + hour * 3600, UTC):%d %b %H:%M}" for hour in ticks]
+        axes.set_xticks(list(ticks), shown, fontsize=8)
+        axes.set_xlim(-0.5, 73.5)
+        axes.set_yticks([])
+    rows[0].set_title(
+        'TimeWindows.of_size("1d").in_zone("Europe/Oslo"): days of Oslo, hours of UTC', loc="left", fontsize=11
+    )
+    figure.tight_layout()
+    figure.savefig(IMAGES / "windows-zone.png", dpi=110)
+    pyplot.close(figure)
+
+
 def main() -> None:
     """Draw them all."""
     logging.getLogger("streamactors.windows").setLevel(logging.ERROR)
     IMAGES.mkdir(exist_ok=True)
     draw(
         "tumbling", "TimeWindows.of_size(10).with_grace(4): ▼ is the stream time at which a result comes out",
-        TimeWindows.of_size(10).with_grace(4), ROWS, 4,
+        TimeWindows.of_size("10ms").with_grace("4ms"), ROWS, 4,
     )  # fmt: skip
     draw(
         "hopping", "TimeWindows.of_size(10).advance_by(5).with_grace(2): every row lies in two windows",
-        TimeWindows.of_size(10).advance_by(5).with_grace(2), [("A", 1), ("A", 6), ("A", 13), ("A", 4), ("A", 8), ("A", 18), ("A", 30)], 2,
+        TimeWindows.of_size("10ms").advance_by("5ms").with_grace("2ms"), [("A", 1), ("A", 6), ("A", 13), ("A", 4), ("A", 8), ("A", 18), ("A", 30)], 2,
     )  # fmt: skip
     draw(
         "session", "SessionWindows.with_gap(3).with_grace(2): rows at most 3 apart; the row at 6 merges two sessions",
-        SessionWindows.with_gap(3).with_grace(2), [("A", 1), ("A", 3), ("B", 5), ("A", 8), ("A", 6), ("B", 14), ("A", 7), ("A", 17), ("B", 24)], 5,
+        SessionWindows.with_gap("3ms").with_grace("2ms"), [("A", 1), ("A", 3), ("B", 5), ("A", 8), ("A", 6), ("B", 14), ("A", 7), ("A", 17), ("B", 24)], 5,
     )  # fmt: skip
     draw(
         "sliding", "SlidingWindows.of_difference(6).with_grace(2): one window for every distinct set of rows that fits in 6",
-        SlidingWindows.of_difference(6).with_grace(2), [("A", 8), ("A", 11), ("A", 10), ("A", 16), ("A", 30)], 2,
+        SlidingWindows.of_difference("6ms").with_grace("2ms"), [("A", 8), ("A", 11), ("A", 10), ("A", 16), ("A", 30)], 2,
     )  # fmt: skip
+    draw_zone()
 
 
 if __name__ == "__main__":

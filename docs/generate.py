@@ -1,4 +1,5 @@
-"""Write docs/operators/ and docs/broker-reference.md from the code itself: `make docs`, or `python -m docs.generate [--check]`.
+"""Write docs/operators/, docs/reference/, docs/broker-reference.md and the schema of the dashboard from the code itself: `make docs`, or
+`python -m docs.generate [--check]`. The two folders are made and not kept: git does not have them.
 
 A page per topic, an index of all; each operator with its signature, its docstring (the four "when"s), how its stage treats the marks by
 which a run knows what is done, and an example that is run here and drawn as marbles (pictures.py)."""
@@ -6,67 +7,34 @@ which a run knows what is done, and an example that is run here and drawn as mar
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
+import shutil
 import sys
 import textwrap
+from functools import cache
 from pathlib import Path
-from typing import Any
 
-import streamactors.dsl
-from docs import broker_page
+from docs import broker_page, catalogue, errors_page, metrics_page, reference
 from docs import names as names_of_others
+from docs.catalogue import Page
+from docs.described import as_markdown
 from docs.made_of import recorded
-from docs.pictures import PICTURES, picture, program
+from docs.pictures import picture, program
+from streamactors.dashboard import schema
 from streamactors.engine.blueprint.modules import AsyncBoundary
 from streamactors.engine.marks.marks import OPAQUE, Handling
 from streamactors.engine.stage import GraphStage
 from streamactors.testing.marbles import Marbles
 
-PAGES = Path(__file__).parent / "operators"
-TITLES = {"operators": "Operators", "sources": "Sources", "sinks": "Sinks"}
+DOCS = Path(__file__).parent
+MADE = ("operators", "reference")
+"""The folders of pages that are out of git: a clone makes them, and the wheel has them."""
 PICTURES_SAY = (
     "The examples were run over virtual time. In a picture a column is a frame of 10 ms: `-` nothing, `|` the end, `#` a failure, several "
     "elements of a frame in parentheses. `a`, `b` and `c` are the inputs, the last line is the result. "
     "`wait(x)` returns x after x frames, `add` a sum after two. The actor `tens` answers x with 10 * x, `checked` too but with an error for 0, "
     "`listener` appends what it gets to `seen`, which has a line of its own; `topic` is a topic."
 )
-AROUND = {
-    "context.operators": "Operators on elements with a context",
-    "context.with_context": "Sources and flows with a context",
-    "dynamic.hubs": "Hubs",
-    "dynamic.pub_sub": "Publish and subscribe",
-    "dynamic.kill_switches": "Kill switches",
-    "dynamic.restarts": "Restarts with back-off",
-}
-"""Modules beside the mix-ins, and the titles of their pages."""
-
-
-def topics() -> list[tuple[str, str, Any]]:
-    """Return (kind, topic, module) of every mix-in module of the DSL."""
-    return [
-        (kind, info.name, importlib.import_module(f"streamactors.dsl.{kind}.{info.name}"))
-        for kind in TITLES
-        for info in pkgutil.iter_modules([str(Path(streamactors.dsl.__file__).parent / kind)])
-        if info.name not in ("base", "every")
-    ]
-
-
-def operators(module: Any, qualified: bool = False) -> list[tuple[str, type, Any, ast.FunctionDef]]:
-    """Return (name, class, function, its syntax tree) of the public methods of a module's classes, in the order written."""
-    tree = ast.parse(inspect.getsource(module))
-    found: dict[str, tuple[str, type, Any, ast.FunctionDef]] = {}
-    for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
-        owner = getattr(module, cls.name)
-        for node in cls.body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                member = inspect.getattr_static(owner, node.name)
-                function = getattr(member, "__func__", member)
-                if inspect.isfunction(function) and function.__doc__:
-                    name = f"{cls.name}.{node.name}" if qualified else node.name
-                    found[name] = (name, owner, function, node)
-    return list(found.values())
 
 
 def marks(stage: GraphStage | None, sink: bool) -> str:
@@ -75,7 +43,7 @@ def marks(stage: GraphStage | None, sink: bool) -> str:
         return ""
     if isinstance(stage, AsyncBoundary):
         return "Marks: pass exactly."
-    if isinstance(inspect.getattr_static(type(stage), "emits_marks"), property):
+    if isinstance(inspect.getattr_static(type(stage), "traits"), property):
         return "Marks: those of the source inside."
     if not stage.shape.inlets:
         return ""
@@ -101,47 +69,46 @@ def signature(name: str, node: ast.FunctionDef) -> str:
     return f"{name}({text}) -> {result}"
 
 
-def page(title: str, file: str, module: Any, marbles: Marbles, qualified: bool = False) -> str:
+def page(of: Page, marbles: Marbles) -> str:
     """Return the text of one page."""
-    source = module.__name__.replace(".", "/")
+    source = of.module.__name__.replace(".", "/")
     lines = [
-        f"# {title}",
+        f"# {of.title}",
         "",
         f"`make docs` generates this page from the docstrings of `{source}.py` and its stages.",
         "",
     ]
-    lines += [inspect.cleandoc(module.__doc__ or ""), ""]
-    examples = PICTURES.get(file.removesuffix(".md"), {})
-    for name, owner, function, node in operators(module, qualified):
-        lines += [
-            f"## {name}",
-            "",
-            "```python",
-            *textwrap.wrap(signature(name, node), 118, subsequent_indent="    "),
-            "```",
-            "",
-        ]
-        lines += ["```text", inspect.cleandoc(function.__doc__), "```", ""]
-        example = examples[name]
-        with recorded(owner, node.name) as stages:
-            text, shown = program(example) if isinstance(example, str) else (example[0], picture(example, marbles))
-        sink = node.returns is not None and ast.unparse(node.returns).startswith("Sink[")
+    lines += [inspect.cleandoc(of.module.__doc__ or ""), ""]
+    for operator in of.operators:
+        example = operator.example
+        assert example is not None, f"{operator.owner.__name__}.{operator.node.name}: its docstring has no example"
+        with recorded(operator.owner, operator.node.name) as stages:
+            shown = program(example.code) if example.is_program else picture(example, marbles)
+        returns = operator.node.returns
+        sink = returns is not None and ast.unparse(returns).startswith("Sink[")
         told = marks(stages[0] if stages else None, sink)
-        if told:
-            lines += [told, ""]
-        lines += ["```python", text, "```", "", "```text", shown, "```", ""]
+        head = textwrap.wrap(signature(operator.name, operator.node), 118, subsequent_indent="    ")
+        lines += [f"## {operator.name}", "", "```python", *head, "```", ""]
+        lines += as_markdown(operator.contract)
+        lines += [told, ""] if told else []
+        lines += ["```python", example.code, "```", "", "```text", shown, "```", ""]
     return "\n".join(lines)
 
 
+@cache
 def pages() -> dict[str, str]:
-    """Return every page by file name."""
+    """Return every page of operators by file name."""
     with Marbles() as marbles:
-        return _pages(marbles)
+        made = {f"{each.name}.md": page(each, marbles) for each in catalogue.pages() if each.operators}
+    made["akka-names.md"] = names_of_others.akka_page()
+    made["other-names.md"] = names_of_others.libraries_page()
+    made["index.md"] = index()
+    return made
 
 
-def _pages(marbles: Marbles) -> dict[str, str]:
-    made = {}
-    index = [
+def index() -> str:
+    """Return the page that links to every operator."""
+    lines = [
         "# Operators",
         "",
         "`make docs` generates this page and those it leads to from the code.",
@@ -149,54 +116,63 @@ def _pages(marbles: Marbles) -> dict[str, str]:
         PICTURES_SAY,
         "",
     ]
-    for kind, title in TITLES.items():
-        index += [f"## {title}", ""]
-        for topic_kind, topic, module in topics():
-            names = [name for name, *_ in operators(module)] if topic_kind == kind else []
-            if names:
-                file = f"{kind}-{topic}.md"
-                made[file] = page(f"{title}: {topic.replace('_', ' ')}", file, module, marbles)
-                links = ", ".join(f"[{name}]({file}#{name})" for name in names)
-                index.append(f"- **{topic.replace('_', ' ')}**: {links}")
-        index.append("")
-    index += ["## Around them", ""]
-    for name, title in AROUND.items():
-        module = importlib.import_module(f"streamactors.dsl.{name}")
-        file = f"{name.removeprefix('dynamic.').replace('.', '-').replace('_', '-')}.md"
-        made[file] = page(title, file, module, marbles, qualified=True)
-        names = [each for each, *_ in operators(module, qualified=True)]
-        links = ", ".join(f"[{each}]({file}#{each.replace('.', '').lower()})" for each in names)
-        index.append(f"- **{title}**: {links}")
-    index.append("")
-    index += [
+    for kind, title in (catalogue.KINDS | {"around": "Around them"}).items():
+        lines += [f"## {title}", ""]
+        for each in catalogue.pages():
+            if each.kind == kind and each.operators:
+                names = [operator.name for operator in each.operators]
+                links = ", ".join(f"[{name}]({each.name}.md#{_anchor(name)})" for name in names)
+                topic = each.title if kind == "around" else each.title.partition(": ")[2]
+                lines.append(f"- **{topic}**: {links}")
+        lines.append("")
+    lines += [
         "## Coming from other libraries",
         "",
         "- [Akka Streams and Pekko Streams](akka-names.md)",
         "- [Rx, aiostream, streamz, Bytewax](other-names.md)",
         "",
     ]
-    made["akka-names.md"] = names_of_others.akka_page()
-    made["other-names.md"] = names_of_others.libraries_page()
-    made["index.md"] = "\n".join(index)
-    return made
+    return "\n".join(lines)
+
+
+def _anchor(name: str) -> str:
+    return name.replace(".", "").lower() if "." in name else name
+
+
+def made() -> dict[str, str]:
+    """Return the pages that are made and not kept, by their file below docs/: operators and public names."""
+    of_folders = {"operators": pages(), "reference": reference.pages()}
+    return {f"{folder}/{name}": _file(text) for folder, texts in of_folders.items() for name, text in texts.items()}
+
+
+def write_made(docs: Path = DOCS) -> None:
+    """Write the pages that are made and not kept, and remove older ones."""
+    for folder in MADE:
+        shutil.rmtree(docs / folder, ignore_errors=True)
+        (docs / folder).mkdir()
+    for name, text in made().items():
+        (docs / name).write_text(text, encoding="utf-8")
+
+
+def _file(text: str) -> str:
+    return text.rstrip() + "\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with --check say which are out of date."""
-    wanted = {PAGES / name: text.rstrip() + "\n" for name, text in pages().items()}
-    wanted[broker_page.PAGE] = broker_page.text().rstrip() + "\n"
+    """Write the pages, or with --check say which of those that are kept are out of date."""
+    kept = {
+        broker_page.PAGE: _file(broker_page.text()),
+        errors_page.PAGE: _file(errors_page.text()),
+        metrics_page.PAGE: _file(metrics_page.text()),
+        schema.FILE: schema.text(),
+    }
     if "--check" in arguments:
-        stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-        print(
-            "".join(f"docs/{path.relative_to(PAGES.parent)} is out of date; run: make docs\n" for path in stale), end=""
-        )
+        stale = [path for path, text in kept.items() if not path.exists() or path.read_text() != text]
+        print("".join(f"{path.relative_to(DOCS.parent)} is out of date; run: make docs\n" for path in stale), end="")
         return 1 if stale else 0
-    PAGES.mkdir(parents=True, exist_ok=True)
-    for old in PAGES.glob("*.md"):
-        if old not in wanted:
-            old.unlink()
-    for path, text in wanted.items():
+    for path, text in kept.items():
         path.write_text(text)
+    write_made()
     return 0
 
 

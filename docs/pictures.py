@@ -1,9 +1,8 @@
 """Examples of operators, run over virtual time, and drawn as marbles: what stands under the operators in docs/operators/.
 
-An example is a program that prints, or a tuple: Python code whose last line is an expression, and the marbles of its inputs `a`, `b`, `c`.
-Digits are numbers. `python -m docs.generate` runs it and draws the inputs and the result, frame under frame; a result that is a future (a
-sink's) is shown in the frame in which it came. What the code appends to `seen` is drawn as a line of its own, and a file that a sink has
-written at `path` is shown at the end. docs/examples/ has the examples."""
+catalogue.py reads the examples from the docstrings. Digits of the marbles are numbers. A result that is a future (a sink's) is shown in the
+frame in which it came. What the code appends to `seen` is drawn as a line of its own, and a file that a sink has written at `path` is shown
+at the end."""
 
 from __future__ import annotations
 
@@ -15,27 +14,22 @@ import json
 import logging
 import sqlite3
 import tempfile
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import reactivex
 import reactivex.operators as rx
 
 import streamactors
-from docs.examples import around, ends, flows
+from docs.catalogue import Example
 from streamactors import Source, StreamFuture
 from streamactors.actors import Actor, ActorExitRequest, StatusReply, Topic
 from streamactors.testing.marble_text import Marble, parse
 from streamactors.testing.marbles import Marbles
-from streamactors.windows import Record
+from streamactors.windows import Processor, Record
 
-Example: TypeAlias = tuple[str, ...] | str
-
-PICTURES: Final[dict[str, dict[str, Example]]] = flows.PICTURES | ends.PICTURES | around.PICTURES
-"""By page and operator."""
 MOST_FRAMES: Final = 100
 
 
@@ -101,9 +95,9 @@ class Seen:
     write = append
 
 
-def picture(example: tuple[str, ...], marbles: Marbles) -> str:
+def picture(example: Example, marbles: Marbles) -> str:
     """Run an example and return its inputs and its result, frame under frame."""
-    code, *texts = example
+    code, texts = example.code, example.inputs
     events = [[_number(event) for event in parse(text, error=marbles.error)] for text in texts]
     lines = [*zip("abc", events, strict=False)]
     with tempfile.TemporaryDirectory() as folder, _quiet():
@@ -129,13 +123,12 @@ def picture(example: tuple[str, ...], marbles: Marbles) -> str:
     return "\n".join([*drawn, f"file: {written}"] if written else drawn)
 
 
-def program(code: str) -> tuple[str, str]:
-    """Run a program and return it with what it has printed."""
-    text = textwrap.dedent(code).strip()
+def program(code: str) -> str:
+    """Run a program and return what it has printed."""
     printed = io.StringIO()
     with redirect_stdout(printed):
-        exec(compile(text, "<example>", "exec"), {"__name__": "example"})  # noqa: S102  # the examples of this file
-    return text, printed.getvalue().rstrip()
+        exec(compile(code, "<example>", "exec"), {"__name__": "example"})  # noqa: S102  # an example of a docstring
+    return printed.getvalue().rstrip()
 
 
 @contextmanager
@@ -153,7 +146,7 @@ def _number(event: Marble) -> Marble:
     return Marble(event.frame, event.kind, int(value) if isinstance(value, str) and value.isdigit() else value)
 
 
-def inputs(texts: list[str], marbles: Marbles) -> dict[str, Any]:
+def inputs(texts: Sequence[str], marbles: Marbles) -> dict[str, Any]:
     """Return the sources a, b and c that emit what the texts say."""
     digits = {str(digit): digit for digit in range(10)}
     return {name: marbles.source(text, digits) for name, text in zip("abc", texts, strict=False)}
@@ -163,7 +156,7 @@ def evaluated(code: str, names: dict[str, Any], marbles: Marbles) -> Any:
     """Run an example's code in the system of the marbles and return the value of its last line. `names`: a, b, c, seen and path."""
     system, seen = marbles.system, names["seen"]
     known: dict[str, Any] = {name: getattr(streamactors, name) for name in streamactors.__all__}
-    known |= {each.__name__: each for each in (asyncio, io, itertools, json, reactivex, sqlite3, Record)}
+    known |= {each.__name__: each for each in (asyncio, io, itertools, json, reactivex, sqlite3, Processor, Record)}
     known |= {"ActorExitRequest": ActorExitRequest, "system": system, "rx": rx, "wait": wait, "add": add} | names
     actors: dict[str, Callable[[], Actor]] = {
         "tens": Tens,
@@ -176,8 +169,8 @@ def evaluated(code: str, names: dict[str, Any], marbles: Marbles) -> Any:
     known |= started
     *before, last = ast.parse(code).body
     assert isinstance(last, ast.Expr), code
-    exec(compile(ast.Module(before, []), "<example>", "exec"), known)  # noqa: S102  # docs/examples/
-    return eval(compile(ast.Expression(last.value), "<example>", "eval"), known)  # noqa: S307  # docs/examples/
+    exec(compile(ast.Module(before, []), "<example>", "exec"), known)  # noqa: S102
+    return eval(compile(ast.Expression(last.value), "<example>", "eval"), known)  # noqa: S307
 
 
 def _result(code: str, names: dict[str, Any], marbles: Marbles, last: int) -> list[Marble] | None:
@@ -190,7 +183,7 @@ def _result(code: str, names: dict[str, Any], marbles: Marbles, last: int) -> li
             return _future(value, marbles)
         marbles.clock.settle()
         for _ in range(last + 10):
-            marbles.clock.advance(marbles.frame_ms)
+            marbles.clock.advance(marbles.frame_ms / 1_000)
     return None
 
 
@@ -216,7 +209,7 @@ def _future(future: StreamFuture[Any], marbles: Marbles) -> list[Marble]:
             error = future.exception()
             shown = f"future: {future.result(0)!r}" if error is None else f"future: {type(error).__name__}"
             return [Marble(frame, "element", _Shown(shown))]
-        marbles.clock.advance(marbles.frame_ms)
+        marbles.clock.advance(marbles.frame_ms / 1_000)
     raise AssertionError(f"an example's future has not come within {MOST_FRAMES} frames")
 
 

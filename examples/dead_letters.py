@@ -43,7 +43,9 @@ def replay(bootstrap: str = "localhost:9092") -> RunnableGraph[StreamFuture[None
 def repaired(letter: ConsumerRecord) -> ProducerRecord:
     """Return the order that was meant; the headers tell where it came from and what was wrong."""
     told = {name.removeprefix("dead-letter."): (value or b"").decode() for name, value in letter.headers}
-    print(f"dead letter from {told['topic']}-{told['partition']}@{told['offset']}: {letter.value!r}: {told['error']}")
+    print(
+        f"dead letter from {told['topic']}-{told['partition']}@{told['offset']}: {letter.value!r}: {told['error']}"
+    )
     digits = "".join(filter(str.isdigit, (letter.value or b"").decode()))
     return ProducerRecord(told["topic"], f'{{"amount": {digits}}}', letter.key)
 

@@ -42,7 +42,9 @@ def main() -> None:
     with Cluster() as cluster:
         bootstrap = cluster.bootstrap_servers
         for topic in ("orders", "copy"):
-            cluster.create_topic(topic, partitions=1)  # so that each death is met: another partition might be done
+            cluster.create_topic(
+                topic, partitions=1
+            )  # so that each death is met: another partition might be done
         orders = Source.range(0, RECORDS).map(lambda n: ProducerRecord("orders", str(n), str(n)))
         orders.run_with(Producer.plain_sink(ProducerSettings(bootstrap))).result(timeout=60)
 
@@ -51,7 +53,10 @@ def main() -> None:
             print("copied to the end" if error is None else f"the copier died: {error}")
 
         settings = ConsumerSettings(
-            bootstrap, group_id="count", auto_offset_reset="earliest", properties={"isolation.level": "read_committed"}
+            bootstrap,
+            group_id="count",
+            auto_offset_reset="earliest",
+            properties={"isolation.level": "read_committed"},
         )
         copied = (
             Consumer.plain_source(settings, Subscriptions.topics("copy"), until="end")
@@ -60,7 +65,9 @@ def main() -> None:
             .result(timeout=60)
         )
         twice = sum(count > 1 for count in Counter(copied).values())
-        print(f"{RECORDS:,} orders, {len(copied):,} in the copy: {RECORDS - len(set(copied))} missing, {twice} twice")
+        print(
+            f"{RECORDS:,} orders, {len(copied):,} in the copy: {RECORDS - len(set(copied))} missing, {twice} twice"
+        )
 
 
 if __name__ == "__main__":

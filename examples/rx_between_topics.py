@@ -63,14 +63,18 @@ def main() -> None:
         bootstrap = cluster.bootstrap_servers
         for topic in ("temperatures", "alarms"):
             cluster.create_topic(topic)
-        measured = Source.range(0, 180).map(lambda minute: ProducerRecord("temperatures", json.dumps(reading(minute))))
+        measured = Source.range(0, 180).map(
+            lambda minute: ProducerRecord("temperatures", json.dumps(reading(minute)))
+        )
         measured.run_with(Producer.plain_sink(ProducerSettings(bootstrap))).result(timeout=30)
 
         graph(bootstrap).run().result(timeout=60)
 
         reader = ConsumerSettings(bootstrap, group_id="reader", auto_offset_reset="earliest")
         alarms = Consumer.plain_source(reader, Subscriptions.topics("alarms"), until="end")
-        for alarm in alarms.map(lambda record: json.loads(record.value)).run_with(Sink.to_list()).result(timeout=30):
+        for alarm in (
+            alarms.map(lambda record: json.loads(record.value)).run_with(Sink.to_list()).result(timeout=30)
+        ):
             print(
                 f"minute {alarm['minute']:3}: {alarm['celsius']} degrees, {'too hot' if alarm['hot'] else 'fine again'}"
             )

@@ -59,7 +59,9 @@ def main(records: int = 20_000, seconds_per_record: float = 0.0002) -> None:
     """Fill the topic, and look at the consumer while it works."""
     with Cluster() as cluster:
         cluster.create_topic("readings", partitions=2)
-        readings = Source.range(0, records).map(lambda n: ProducerRecord("readings", b"." * 1_000, partition=n % 2))
+        readings = Source.range(0, records).map(
+            lambda n: ProducerRecord("readings", b"." * 1_000, partition=n % 2)
+        )
         readings.run_with(Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers))).result(timeout=60)
 
         control: Control
