@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-VERSION = "4.1.1"
+VERSION = "4.4.0"
 LIBS = Path(tempfile.gettempdir()) / f"apache-kafka-{VERSION}-jars"
 READY_S = 60.0
 STARTS = 4

@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks._kafka_bare import COMMIT_S
 from streamactors import ActorSystem, Keep, Sink, Source
 from streamactors.engine.island.connection import Connection
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.logic import Logic
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.kafka import (
     Committer,

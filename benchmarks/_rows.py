@@ -48,3 +48,21 @@ def row(name: str, value: float | str, unit: str, peer: str, ratios: list[float]
         "spread": f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else "",
         "target": target,
     }
+
+
+def share_row(name: str, shares: list[float], unit: str, peer: str, target: str, value: float | None = None) -> Row:
+    """Return the row of a cost as a share; its value is the median of the shares, unless another is given."""
+    shown = statistics.median(shares) if value is None else value
+    spread = f"{min(shares):.2%} to {max(shares):.2%}"
+    return {**row(name, f"{shown:.2%}", unit, peer, None, target), "spread": spread}
+
+
+ELEMENTS_OF_STREAM = 12_000_000
+
+
+def plain_stream(system: Any) -> None:
+    """Run a stream of two islands to its end: what the live page and the metrics are measured beside."""
+    from streamactors import Keep, Sink, Source
+
+    graph = Source.range(ELEMENTS_OF_STREAM).map(first).filter(second).async_boundary().map(third)
+    assert graph.to_mat(Sink.count(), Keep.right).run(system).result(300) == ELEMENTS_OF_STREAM // 2

@@ -102,7 +102,7 @@ def _beside_a_computing_map(system: ActorSystem) -> str:
         times.append(time.perf_counter() - sent[i])
 
     done = (
-        Source.tick(0, 2, None)
+        Source.tick(0, "2ms", None)
         .zip_with_index()
         .take(800)
         .map(lambda pair: stamp(pair[1]))

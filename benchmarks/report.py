@@ -39,7 +39,7 @@ def machine() -> str:
 
 
 def write_page(results: Results, docs: Path) -> None:
-    """Write docs/benchmarks.md, and docs/images/benchmarks.png where matplotlib is installed."""
+    """Write docs/benchmarks.md, and docs/images/benchmarks.png where matplotlib is installed. notes/NAME.md follows the rows of NAME."""
     lines = [
         "# Benchmarks",
         "",
@@ -69,6 +69,9 @@ def write_page(results: Results, docs: Path) -> None:
             lines.append(
                 "| " + " | ".join("" if cell is None else str(cell).replace("|", "/") for cell in cells) + " |"
             )
+        notes = Path(__file__).parent / "notes" / f"{name}.md"
+        if notes.exists():
+            lines += ["", *notes.read_text().splitlines()]
     (docs / "benchmarks.md").write_text("\n".join(lines) + "\n")
 
 

@@ -24,7 +24,7 @@ from benchmarks._broker_clients import (
     produce,
 )
 from streamactors.broker.cluster.cluster import Cluster
-from streamactors.broker.cluster.doors import make_certificates
+from streamactors.broker.cluster.cluster_credentials import make_certificates
 
 Row = dict[str, Any]
 

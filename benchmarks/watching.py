@@ -1,8 +1,8 @@
 """Watching a running stream: watchdog, snapshots and metrics, beside the same stream unwatched, by CPU seconds of the process.
 
-A share of one percent is less than what a measurement varies by. So the watchdog looks, and the metrics are scraped, many times more often than
-in ordinary use, and the rows divide what that costs by how many times: the cost of each look is the same. A watchdog looks four times
-per `stall_after`, which is 30 s unless it is set."""
+In ordinary use watching costs less than repeated measurements differ by. So here the watchdog looks, and the metrics are scraped, many times more often.
+The rows divide the extra CPU time by the number of looks: each look costs the same. A watchdog looks four times per `stall_after`, which
+is 30 s by default."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 
 from prometheus_client.exposition import generate_latest
 
-from benchmarks._rows import Row, cpu, first, row, second, third
+from benchmarks._rows import Row, cpu, first, second, share_row, third
 from streamactors import Keep, RunnableGraph, Sink, Source, Watchdog
-from streamactors.cli.graphs.run_metrics import registry_of
 from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.engine.snapshot import snapshots
+from streamactors.metrics.registry import SystemCollector, registry_of
 
 ELEMENTS = 4_000_000
 REPEAT = 15
@@ -34,7 +34,7 @@ class Scraping:
 
     def __init__(self, running: SupervisedRun) -> None:
         self._running = running
-        self._registry = registry_of(running)
+        self._registry = registry_of(SystemCollector(running.system))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.taken = 0
@@ -66,14 +66,14 @@ def unwatched() -> None:
 
 
 def with_watchdog() -> None:
-    with SupervisedRun(stream()) as running, Watchdog(running.system, 4_000 / LOOKS_PER_S):
+    with SupervisedRun(stream()) as running, Watchdog(running.system, 4 / LOOKS_PER_S):
         assert running.wait(120)
 
 
 def with_everything() -> None:
     with ExitStack() as block:
         running = block.enter_context(SupervisedRun(stream()))
-        block.enter_context(Watchdog(running.system, 4_000 / LOOKS_PER_S))
+        block.enter_context(Watchdog(running.system, 4 / LOOKS_PER_S))
         scraping = block.enter_context(Scraping(running))
         assert running.wait(120)
         assert scraping.taken
@@ -85,18 +85,14 @@ def run() -> list[Row]:
     for _ in range(REPEAT):
         for case, found in spent.items():
             found.append(cpu(case))
-    alone = statistics.median(spent[unwatched])
+    peer = f"unwatched {ELEMENTS / statistics.median(spent[unwatched]) / 1e6:.1f} M elements/CPU-s"
     watchdog = [b / a - 1 for a, b in zip(spent[unwatched], spent[with_watchdog], strict=True)]
     scraping = [b / a - 1 for a, b in zip(spent[with_watchdog], spent[with_everything], strict=True)]
     looks = LOOKS_PER_S * STALL_AFTER_S / 4
     both = [a / looks + b / SCRAPES_PER_S for a, b in zip(watchdog, scraping, strict=True)]
     return [
-        share(f"watchdog, stall_after={STALL_AFTER_S} s", [found / looks for found in watchdog], alone, "< 1 %"),
-        share("the same, with a snapshot and a scrape of the metrics each second", both, alone, "< 3 %"),
+        share_row(
+            f"watchdog, stall_after={STALL_AFTER_S} s", [found / looks for found in watchdog], "more CPU", peer, "< 1 %"
+        ),
+        share_row("the same, with a snapshot and a scrape of the metrics each second", both, "more CPU", peer, "< 3 %"),
     ]
-
-
-def share(name: str, shares: list[float], alone: float, target: str) -> Row:
-    spread = f"{min(shares):.2%} to {max(shares):.2%}"
-    peer = f"unwatched {ELEMENTS / alone / 1e6:.1f} M elements/CPU-s"
-    return {**row(name, f"{statistics.median(shares):.2%}", "more CPU", peer, None, target), "spread": spread}

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.core import left_out
 from tests.loopback import OF_THIS_PROCESS
 from tests.watch.plugin import Watch
 
@@ -31,6 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--watch-report", metavar="FILE", help="what the watch finds goes into FILE, a line per test, and fails nothing"
     )
+    parser.addoption("--core", action="store_true", help="leave out what tests/not_core.txt lists, as make core does")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("--core") and collection_path in left_out() else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,34 +68,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(autouse=True, scope="session")
-def brokers_have_an_address_of_this_process() -> Iterator[None]:
+def brokers_have_an_address_of_this_process() -> None:
     """See `tests/loopback.py`."""
-    from streamactors.broker.cluster import cluster, doors
+    from streamactors.broker import Cluster
 
-    listen = f"{OF_THIS_PROCESS}:0"
-    folder, hosts = doors.make_certificates.__defaults__
-    with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(cluster, "_ANY_PORT", listen)
-        changed.setitem(cluster.Cluster.__init__.__kwdefaults__, "listen", listen)
-        changed.setattr(doors.make_certificates, "__defaults__", (folder, (*hosts, OF_THIS_PROCESS)))
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def patient_probes() -> Iterator[None]:
-    """A probe without a limit of its own waits longer than 3 s: it shares two cores with other tests."""
-    from streamactors.clock import timeout_s
-    from streamactors.testing.signals import DEFAULT_TIMEOUT, Signals
-
-    limit_s, default_s = Signals._limit_s, timeout_s(DEFAULT_TIMEOUT)
-
-    def patient(signals: Signals, timeout: Any) -> float:
-        has_none = timeout is None and signals._timeout_s == default_s
-        return limit_s(signals, 30.0 if has_none else timeout)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Signals, "_limit_s", patient)
-        yield
+    Cluster.default_listen = f"{OF_THIS_PROCESS}:0"
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -44,6 +44,7 @@ def test_its_failure_is_told_with_its_story(monkeypatch, tmp_path):
         copy.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not OUTSIDE, reason="the test that hangs is asked for from outside")
 def test_a_test_that_is_given_up_leaves_no_answer_for_the_next_one(tmp_path):
     copy = Path(__file__).with_name("test_own_process_that_hangs.py")

@@ -1,5 +1,7 @@
 """List the public API: every public name with its parameters and their defaults, and every public method of public classes.
 
+`Name(…): Base` has the methods of Base, too; `a.Name is b.Name` is one class in two packages.
+
 python tools/public_api.py            write tests/public_api.txt
 python tools/public_api.py --check    exit with 1 if the list is out of date"""
 
@@ -9,13 +11,14 @@ import difflib
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "public_api.txt"
-PACKAGES = ("", ".actors", ".broker", ".kafka", ".spark", ".testing", ".windows")
+PACKAGES = ("", ".actors", ".broker", ".kafka", ".metrics", ".spark", ".testing", ".tracing", ".windows")
 
 
 def main(arguments: list[str]) -> int:
@@ -35,25 +38,48 @@ def main(arguments: list[str]) -> int:
 
 
 def listing() -> Iterator[str]:
-    """Yield the lines."""
+    """Yield the lines. A class that two packages offer, and a member that a listed base offers, have their lines there once."""
+    listed: dict[type, str] = {}
     for package in PACKAGES:
         module = importlib.import_module(f"streamactors{package}")
-        for name in sorted(n for n in getattr(module, "__all__", dir(module)) if not n.startswith("_")):
-            yield from _lines(f"streamactors{package}.{name}", getattr(module, name))
+        for name in _names(module):
+            value = getattr(module, name)
+            if inspect.isclass(value):
+                listed.setdefault(value, f"streamactors{package}.{name}")
+    for package in PACKAGES:
+        module = importlib.import_module(f"streamactors{package}")
+        for name in _names(module):
+            yield from _lines(f"streamactors{package}.{name}", getattr(module, name), listed)
 
 
-def _lines(name: str, value: Any) -> Iterator[str]:
+def _names(module: ModuleType) -> list[str]:
+    return sorted(name for name in getattr(module, "__all__", dir(module)) if not name.startswith("_"))
+
+
+def _lines(name: str, value: Any, listed: Mapping[type, str]) -> Iterator[str]:
     if inspect.isclass(value):
+        if listed[value] != name:
+            yield f"{name} is {listed[value]}"
+            return
         own = value.__module__.startswith("streamactors")
-        yield f"{name}{_parameters(value) if own and not issubclass(value, BaseException) else ''}"
+        bases = [base for base in value.__mro__[1:] if base in listed and base.__module__.startswith("streamactors")]
+        after = f": {listed[bases[0]]}" if bases else ""
+        yield f"{name}{_parameters(value) if own and not issubclass(value, BaseException) else ''}{after}"
         for member in sorted(dir(value)) if own else ():
-            static = inspect.getattr_static(value, member)
-            if not member.startswith("_") and _is_ours(value, member):
-                yield f"{name}.{member}{_parameters(getattr(value, member)) if callable(getattr(value, member)) else _kind(static)}"
+            if member.startswith("_") or not _is_ours(value, member):
+                continue
+            line = _member(value, member)
+            if not any(hasattr(base, member) and _member(base, member) == line for base in bases):
+                yield f"{name}.{line}"
     elif callable(value):
         yield f"{name}{_parameters(value)}"
     else:
         yield name
+
+
+def _member(cls: type, member: str) -> str:
+    value = getattr(cls, member)
+    return f"{member}{_parameters(value) if callable(value) else _kind(inspect.getattr_static(cls, member))}"
 
 
 def _is_ours(cls: type, member: str) -> bool:

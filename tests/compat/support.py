@@ -95,6 +95,25 @@ def python_packages(folder_name: str, *packages: str) -> Path:
     return folder
 
 
+def npm_source(package: str, version: str, inner: str) -> Path:
+    """Return a folder of a package of npm, such as the C library that it is built from. Skips the test where it cannot be had."""
+    folder = CACHE / f"{inner.rpartition('/')[2]}-in-{package.rpartition('/')[2]}-{version}"
+    if not folder.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("npm is not here")
+        downloads = CACHE / "downloads"
+        downloads.mkdir(parents=True, exist_ok=True)
+        ran = run([npm, "pack", "--silent", f"{package}@{version}"], folder=downloads, timeout_s=300)
+        if ran.returncode != 0:
+            pytest.skip(f"{package} {version} cannot be downloaded: {ran.stderr.strip()[-200:]}")
+        whole = CACHE / f"{folder.name}.whole"
+        _unpack(downloads / ran.stdout.split()[-1], whole)
+        (whole / inner).rename(folder)
+        shutil.rmtree(whole)
+    return folder
+
+
 def debian_source(package: str, version: str) -> Path:
     """Return the unpacked source of a Debian package. Skips the test where it cannot be had."""
     folder = CACHE / f"{package}-{version}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
+from streamactors.broker.controller.rules.release_levels import default_levels
 from streamactors.broker.protocol.header import request_frame
 from streamactors.broker.protocol.messages import encode_request
 from streamactors.broker.requests.forwarding import principal_data
@@ -17,8 +18,12 @@ CAUGHT_UP: Final = 1_000_000
 INCARNATION, FOLDER, STRANGE = (uuid.UUID(int=number) for number in (4711 << 64, 4712 << 64, 4713 << 64))
 REGISTER, BEAT, ALTER, IDS, DIRS, ENVELOPE, SNAPSHOT = (62, 4), (63, 1), (56, 3), (67, 0), (73, 0), (58, 0), (59, 1)
 FEATURES: Final = [
-    {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 27},
-    {"name": "kraft.version", "min_supported_version": 0, "max_supported_version": 1},
+    {"name": "metadata.version", "min_supported_version": 7, "max_supported_version": 33},
+    *(
+        {"name": name, "min_supported_version": 0, "max_supported_version": level}
+        for name, level in default_levels().items()
+        if name != "metadata.version"
+    ),
 ]
 
 
@@ -74,7 +79,7 @@ class Conversation:
             "log_dirs": [FOLDER],
             "previous_broker_epoch": -1,
         }
-        low = [{**FEATURES[0], "max_supported_version": 18}, FEATURES[1]]
+        low = [{**FEATURES[0], "max_supported_version": 18}, *FEATURES[1:]]
         self.ask("register with another cluster", REGISTER, {**body, "cluster_id": "x"})
         self.ask("register without features", REGISTER, {**body, "features": ()})
         self.ask("register with a low feature", REGISTER, {**body, "features": low})

@@ -16,7 +16,7 @@ from streamactors.broker.protocol.decoding import Decoded
 from streamactors.broker.records.batch import RecordBatch
 from tests.broker.wire import WireClient
 
-ANSWER_WITHIN_S = 15.0
+ANSWER_WITHIN_S = 60.0
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 

@@ -1,4 +1,4 @@
-"""Where this broker answers otherwise than Apache Kafka 4.1.1, and why. Every other answer of the script is the same."""
+"""Where this broker answers otherwise than Apache Kafka 4.4.0, and why. Every other answer of the script is the same."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ _NO_TIERED = "there is no tiered storage; only the wording differs"
 _WORDS = "only the wording differs"
 _NEGATIVE = "a negative size is taken for none at all, so one batch comes; UNKNOWN_SERVER_ERROR there"
 _ISOLATION = "an isolation level that is none reads uncommitted records; UNKNOWN_SERVER_ERROR there"
-_KINDS = "settings of loggers, client metrics and groups are not there; refused by name"
+_KINDS = "settings of loggers and groups are not there; refused by name"
 _SAYS_WHY = "the error message says what is wrong; Apache Kafka's is empty or about something else"
 
 _OF_OTHER_KINDS = (
-    *(("describe", kind) for kind in ("a logger", "client metrics", "a group")),
-    *(("alter", kind) for kind in ("a logger", "client metrics", "a group")),
-    ("replace", "a group"),
+    *(("describe", kind) for kind in ("a logger", "a group")),
+    ("alter", "a logger"),
 )
 DIFFERENCES: dict[str, str] = {
     "create with {'preallocate': 'TRUE'}": "segments are not preallocated; asking for it is refused by name",

@@ -11,7 +11,7 @@ import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.differential.apache_kafka.broker import _free_ports
-from tests.differential.apache_kafka.cluster import FEATURES_OFF, ApacheNode
+from tests.differential.apache_kafka.cluster import ApacheNode
 from tests.differential.our_node import OurController, OurNode
 
 THEIRS, OURS, CONTROLLER = 1, 2, 3000
@@ -33,10 +33,7 @@ class Mixed:
             self.controller = ApacheNode(
                 folder / "c", CONTROLLER, "controller", voters=voters, port=port, settings=session
             )
-        features_off = () if our_controller else FEATURES_OFF  # a broker takes the features of its controller's log
-        self.theirs = ApacheNode(
-            folder / "theirs", THEIRS, "broker", voters=voters, settings=fast, features_off=features_off
-        )
+        self.theirs = ApacheNode(folder / "theirs", THEIRS, "broker", voters=voters, settings=fast)
         self.ours = OurNode(folder / "ours", OURS, f"127.0.0.1:{port}", {**fast, "log.flush.interval.messages": 10_000})
         self.servers = f"{self.theirs.address},{self.ours.address}"
 

@@ -181,12 +181,78 @@ def _changes(**config: Any) -> list[dict[str, Any]]:
     ]
 
 
+def _changed(kind: int, name: str, setting: str, value: str) -> dict[str, Any]:
+    config = {"name": setting, "value": value, "config_operation": 0}
+    return {"resource_type": kind, "resource_name": name, "configs": [config]}
+
+
+_NO_MORE: Final = {"include_synonyms": False, "include_documentation": False}
+_DESCRIBED: Final = {"include_authorized_operations": True, "include_topology_description": False}
+
+
 def _new(name: str) -> dict[str, Any]:
     return {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
 
 
 _MEMBER: Final = {"group_id": "g", "member_id": "nobody", "group_instance_id": None, "generation_id": 1}
+_CONSUMER: Final = {
+    "group_id": "g",
+    "member_id": "nobody",
+    "member_epoch": 5,
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout_ms": -1,
+    "subscribed_topic_regex": None,
+    "server_assignor": None,
+    "topic_partitions": None,
+}
 _TRANSACTION: Final = {"transactional_id": "x", "producer_id": 4_000_000, "producer_epoch": 0}
+
+_SHARING: Final = {"group_id": "g-sharing", "member_id": "nobody"}
+
+_STREAMING: Final = {
+    "endpoint_information_epoch": 0,
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout_ms": 60_000,
+    "process_id": "p",
+    "user_endpoint": None,
+    "client_tags": [],
+    "task_offsets": None,
+    "task_end_offsets": None,
+    "shutdown_application": False,
+}
+
+
+def joining_streams(member: str, group: str, *sources: str, changelog: str | None = None) -> dict[str, Any]:
+    """Return the first heartbeat of a member of a streams group."""
+    topic = {"name": changelog, "partitions": 0, "replication_factor": 1, "topic_configs": []}
+    part = {
+        "subtopology_id": "0",
+        "source_topics": sources,
+        "source_topic_regex": [],
+        "state_changelog_topics": [topic] if changelog else [],
+        "repartition_sink_topics": [],
+        "repartition_source_topics": [],
+        "copartition_groups": [],
+    }
+    tasks: dict[str, Any] = dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), ())
+    topology = {"epoch": 1, "subtopologies": [part]}
+    return {
+        **_STREAMING,
+        **tasks,
+        "group_id": group,
+        "member_id": member,
+        "member_epoch": 0,
+        "topology": topology,
+    }
+
+
+def _of_states(name: str, key: int, version: int, **partition: Any) -> Ask:
+    """Return a request about the stored state of a share partition whose topic does not exist."""
+    topics = [{"topic_id": uuid.UUID(int=9), "partitions": [{"partition": 0, **partition}]}]
+    return _same(name, key, version, group_id="g-shared", topics=topics)
+
 
 ASKED: Final = [
     _produce("produce", _batch()),
@@ -254,6 +320,9 @@ ASKED: Final = [
     _same("sync", 14, 5, **_MEMBER, protocol_type="consumer", protocol_name="range", assignments=()),
     _same("describe groups", 15, 5, groups=("g", "none"), include_authorized_operations=True),
     _same("list groups", 16, 5),
+    _same("consumer heartbeat", 68, 1, **_CONSUMER, subscribed_topic_names=None),
+    _same("consumer heartbeat with topics", 68, 1, **_CONSUMER, subscribed_topic_names=("t", "t2")),
+    _same("describe consumer groups", 69, 1, group_ids=("g", "none"), include_authorized_operations=True),
     Ask(
         *("create topics", 19, 7),
         lambda user, topic_id: {
@@ -392,4 +461,100 @@ ASKED: Final = [
         listeners=[{"name": "CONTROLLER", "host": "localhost", "port": 9}],
     ),
     _same("remove a voter", 81, 0, cluster_id="another", voter_id=9, voter_directory_id=uuid.UUID(int=9)),
+    _same("coordinators of share partitions", 10, 6, key_type=2, coordinator_keys=("g:none", "none")),
+    _same("beat in a share group", 76, 1, **_SHARING, member_epoch=4, rack_id=None, subscribed_topic_names=("t",)),
+    _same("beat for a topic", 76, 1, **_SHARING, member_epoch=4, rack_id=None, subscribed_topic_names=("none",)),
+    _same("describe share groups", 77, 1, group_ids=("g-missing", "none"), include_authorized_operations=True),
+    _same(
+        *("share fetch", 78, 2),
+        **_SHARING,
+        share_session_epoch=4,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        max_records=1,
+        batch_size=1,
+        share_acquire_mode=0,
+        is_renew_ack=False,
+        topics=(),
+        forgotten_topics_data=(),
+    ),
+    _same("share acknowledge", 79, 2, **_SHARING, share_session_epoch=4, is_renew_ack=False, topics=()),
+    _of_states("begin a share partition", 83, 0, state_epoch=0, start_offset=0),
+    _of_states("take a share partition over", 84, 0, leader_epoch=0),
+    _of_states("write a share partition", 85, 1, state_epoch=0, leader_epoch=0, start_offset=0, state_batches=()),
+    _of_states("forget a share partition", 86, 0),
+    _of_states("look at a share partition", 87, 1, leader_epoch=0),
+    _same(
+        *("offsets of share groups", 90, 1),
+        groups=[
+            {"group_id": name, "topics": [{"topic_name": topic, "partitions": (0,)} for topic in ("tmissing", "none")]}
+            for name in ("g", "none")
+        ],
+    ),
+    _same(
+        *("set offsets of a share group", 91, 0),
+        group_id="g-empty",
+        topics=[
+            {"topic_name": topic, "partitions": [{"partition_index": 0, "start_offset": 0}]}
+            for topic in ("tmissing", "none")
+        ],
+    ),
+    _same("delete offsets of a share group", 92, 0, group_id="g-missing", topics=[{"topic_name": "t"}]),
+    # both create the changelog if they may: in a group and a topic of the user's own
+    Ask(
+        *("join a streams group", 88, 1),
+        lambda user, topic_id: joining_streams("m", f"g-streams-{user}", "t", changelog=f"t-log-{user}"),
+    ),
+    Ask(
+        *("join a streams group with another topic", 88, 1),
+        lambda user, topic_id: joining_streams("m", f"g-other-{user}", "t", "none"),
+    ),
+    Ask(
+        *("join a streams group with a changelog of another's", 88, 1),
+        lambda user, topic_id: joining_streams("m", f"g-log-{user}", "t", changelog=f"none-log-{user}"),
+    ),
+    _same("describe streams groups", 89, 1, **_DESCRIBED, group_ids=("g-streams", "g-both", "g-missing", "none")),
+    _same(
+        *("describe a topology", 93, 0),
+        group_id="g",
+        member_id="nobody",
+        topology_epoch=1,
+        topology_description={"subtopologies": (), "global_stores": ()},
+    ),
+    _same("unregister a controller", 94, 0, controller_id=99),
+    _same("what to push", 71, 0, client_instance_id=uuid.UUID(int=0)),
+    Ask(
+        *("push what nobody asked for", 72, 0),
+        lambda user, topic_id: {
+            "client_instance_id": uuid.uuid5(topic_id, user),
+            "subscription_id": 1,
+            "terminating": False,
+            "compression_type": 0,
+            "metrics": b"",
+        },
+    ),
+    _same("resources with settings of some kinds", 74, 1, resource_types=(_BROKER, _METRICS, _GROUP)),
+    _same(
+        "settings of groups and metrics",
+        32,
+        4,
+        **_NO_MORE,
+        resources=[
+            _described(_GROUP, "g"),
+            _described(_GROUP, "none"),
+            _described(_METRICS, "m"),
+        ],
+    ),
+    _same(
+        "change settings of groups and metrics",
+        44,
+        1,
+        resources=[
+            _changed(_GROUP, "g", "consumer.session.timeout.ms", "50000"),
+            _changed(_GROUP, "none", "consumer.session.timeout.ms", "50000"),
+            _changed(_METRICS, "m", "interval.ms", "1000"),
+        ],
+        validate_only=True,
+    ),
 ]

@@ -1,4 +1,4 @@
-"""The same requests to Apache Kafka 4.1.1 and to this broker: every answer is the same, but for those listed and explained.
+"""The same requests to Apache Kafka 4.4.0 and to this broker: every answer is the same, but for those listed and explained.
 
 Left out of the comparison is what cannot be the same: ids, ports, clocks, folders, free space, and the order of lists.
 """

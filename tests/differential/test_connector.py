@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from streamactors.broker.wire_request import create_topic
 from tests.differential.apache_kafka import broker as apache
+from tests.kafka._members import over_apache
 from tests.kafka.conftest import (  # noqa: F401
     commits,
     committed,
+    group_protocol,
     producer_settings,
+    pytest_generate_tests,
     read_all,
     settings,
     system,
@@ -67,29 +69,6 @@ pytestmark = [
 ]
 
 
-class ApacheCluster:
-    """Apache Kafka with what the tests ask of a cluster."""
-
-    def __init__(self, address: str) -> None:
-        self.bootstrap_servers = address
-
-    def create_topic(self, name: str, partitions: int = 1) -> None:
-        create_topic(self.bootstrap_servers, name, partitions, {})
-
-
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    kafka = apache.ApacheKafka(
-        tmp_path_factory.mktemp("apache") / "data",
-        settings={
-            "group.initial.rebalance.delay.ms": "0",
-            "group.min.session.timeout.ms": "500",
-            # the tests' rows are of 1970: the first look at retention, 30 s after the start, would delete them under a run
-            "log.retention.ms": "-1",
-        },
-    )
-    kafka.start()
-    try:
-        yield ApacheCluster(kafka.address)
-    finally:
-        kafka.stop()
+def cluster(tmp_path_factory, group_protocol):  # noqa: F811
+    yield from over_apache(tmp_path_factory)

@@ -1,4 +1,4 @@
-"""The requests of brokers to a controller of Apache Kafka 4.1.1 and to one of ours: every answer is the same, but for those explained."""
+"""The requests of brokers to a controller of Apache Kafka 4.4.0 and to one of ours: every answer is the same, but for those explained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not apache.found(), reason="Java or Maven is not here"),
     pytest.mark.timeout(300),
 ]
-_SNAPSHOTS = "Apache Kafka 4.1.1 answers UNKNOWN_SERVER_ERROR to this request; the error that is meant comes from here"
+_SNAPSHOTS = "Apache Kafka 4.4.0 answers UNKNOWN_SERVER_ERROR to this request; the error that is meant comes from here"
 DIFFERENCES: Final = {
     "snapshot of an older epoch": _SNAPSHOTS,
     "snapshot of a newer epoch": _SNAPSHOTS,

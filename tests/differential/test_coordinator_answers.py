@@ -1,4 +1,4 @@
-"""The same requests to the coordinators of Apache Kafka 4.1.1 and of this broker: every answer is the same, but for those listed and explained."""
+"""The same requests to the coordinators of Apache Kafka 4.4.0 and of this broker: every answer is the same, but for those listed and explained."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_apache_kafkas_dump_tool_reads_our_internal_topics(tmp_path: Path) -> No
         play(address, [*PREPARE, *LIVE])
     dump = [
         apache.tool(
-            "kafka.tools.DumpLogSegments",
+            "org.apache.kafka.tools.DumpLogSegments",
             decoder,
             "--print-data-log",
             "--files",

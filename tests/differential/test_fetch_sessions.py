@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) beside Apache Kafka 4.1.1: every answer of a session is the same."""
+"""Fetch sessions (KIP-227) beside Apache Kafka 4.4.0: every answer of a session is the same."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def write_everything(log: PartitionLog, batches: int) -> None:
 def dump(folder: Path, *patterns: str) -> str:
     files = sorted(str(path) for pattern in patterns for path in folder.glob(pattern))
     assert files
-    return apache.tool("kafka.tools.DumpLogSegments", "--files", ",".join(files), "--deep-iteration")
+    return apache.tool("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(files), "--deep-iteration")
 
 
 BATCH = re.compile(

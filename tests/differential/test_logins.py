@@ -105,8 +105,10 @@ def doors(
     """Return the listeners' protocol, and the listeners of Apache Kafka and of our broker."""
     name = request.param
     settings = settings_of(folder, name)
-    theirs = apache.ApacheKafka(tmp_path_factory.mktemp("apache") / "data", settings=dict(settings), door=name)
-    # the default of 4.1.1 takes tokens of anybody
+    theirs = apache.ApacheKafka(
+        tmp_path_factory.mktemp("apache") / "data", settings=dict(settings), second_listener=name
+    )
+    # the default of 4.4.0 takes tokens of anybody
     theirs.settings["sasl.oauthbearer.jwt.validator.class"] = f"{SASL}.oauthbearer.BrokerJwtValidator"
     theirs.settings["listener.security.protocol.map"] = f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{name}:{name}"
     with pytest.MonkeyPatch.context() as patched:

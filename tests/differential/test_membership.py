@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streamactors.broker.controller.rules.release_levels import default_levels
 from streamactors.broker.errors import BrokerStartError
 from streamactors.broker.log.config import LogConfig
 from streamactors.broker.records.builder import build_batch
@@ -40,7 +41,8 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheNode]:
 def test_our_broker_is_an_observer_and_a_live_broker_and_leaves_in_order(quorum: ApacheNode, tmp_path: Path) -> None:
     with MemberNode(tmp_path, 2, CLUSTER_ID, quorum.port) as node:
         image = node.await_image(lambda image: not image.brokers[2].fenced)
-        assert image.features == {"metadata.version": 27, "eligible.leader.replicas.version": 1}
+        levels = {name: level for name, level in default_levels().items() if name != "kraft.version"}
+        assert image.features == levels
         assert image.brokers[2].log_dirs == (node.runtime.logs.properties.directory_id,)
         told = apache.tool(
             "org.apache.kafka.tools.MetadataQuorumCommand",
@@ -52,14 +54,14 @@ def test_our_broker_is_an_observer_and_a_live_broker_and_leaves_in_order(quorum:
         (observer,) = [line.split() for line in told.splitlines() if "Observer" in line and line.startswith("2 ")]
         assert observer[0] == "2"
         assert int(observer[3]) <= 5  # the lag, in records
-        assert node.member.life.leave(30) == image.brokers[2].broker_epoch
+        assert node.life.leave(30) == image.brokers[2].broker_epoch
     assert not node.failures
 
 
 def test_the_copy_of_the_metadata_is_kept_and_read_again_after_a_restart(quorum: ApacheNode, tmp_path: Path) -> None:
     with MemberNode(tmp_path, 4, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         first = node.runtime.metadata.image.brokers[4]
-        node.member.life.leave(30)
+        node.life.leave(30)
     with MemberNode(
         tmp_path, 4, CLUSTER_ID, quorum.port, session_ms=3_000
     ) as node:  # waits for the session of the first process to end
@@ -78,30 +80,12 @@ def test_a_broker_of_another_cluster_is_refused_with_the_reason(quorum: ApacheNo
         pass
 
 
-@pytest.mark.expects_log("the cluster has features on that this broker does not support")
-def test_a_cluster_with_features_that_we_lack_is_left_alone_and_the_error_names_them(tmp_path: Path) -> None:
-    node = controller(tmp_path / "c", features_off=())
-    node.start()
-    try:
-        with (
-            pytest.raises(
-                BrokerStartError,
-                match=r"group\.version=1, transaction\.version=2; format its controllers with --release-version 4\.1 "
-                r"--feature group\.version=0 --feature transaction\.version=0$",
-            ),
-            MemberNode(tmp_path / "m", 2, CLUSTER_ID, node.port),
-        ):
-            pass
-    finally:
-        node.kill()
-
-
 def test_a_controller_that_dies_and_comes_back_finds_the_broker_again(tmp_path: Path) -> None:
     node = controller(tmp_path / "c")
     node.start()
     try:
         with MemberNode(tmp_path / "m", 2, CLUSTER_ID, node.port) as ours:
-            epoch = ours.member.life.broker_epoch
+            epoch = ours.life.broker_epoch
             offset = ours.runtime.metadata.image.offset
             node.kill()
             node.start()
@@ -113,7 +97,7 @@ def test_a_controller_that_dies_and_comes_back_finds_the_broker_again(tmp_path: 
                 "--status",
             )
             assert "LeaderEpoch:            2" in told
-            assert ours.member.life.leave(30) == epoch
+            assert ours.life.leave(30) == epoch
             assert ours.runtime.metadata.image.offset > offset
             assert not ours.failures
     finally:
@@ -125,7 +109,7 @@ def test_logs_that_the_cluster_does_not_know_are_set_aside_at_the_start(quorum: 
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         log = node.runtime.logs.create("gone", 0, uuid.uuid4(), LogConfig())
         log.append_as_leader(memoryview(build_batch([NewRecord(None, b"v", 1)])), 0, 1)
-        node.member.life.leave(30)
+        node.life.leave(30)
     assert (tmp_path / "gone-0").exists()
     with MemberNode(tmp_path, 6, CLUSTER_ID, quorum.port, session_ms=3_000) as node:
         assert node.runtime.logs.get("gone", 0) is None

@@ -74,7 +74,7 @@ class Cluster:
         return tuple(self.random.sample(range(1, 9), self.random.randint(0, at_most)))
 
     def records(self, count: int) -> list[MetadataRecord]:
-        made: list[MetadataRecord] = [cluster.FeatureLevel("metadata.version", 27)]
+        made: list[MetadataRecord] = [cluster.FeatureLevel("metadata.version", 33)]
         while len(made) < count:
             made += self.random.choice(
                 [self.broker, self.broker_change, self.topic, self.partition_change, self.config, self.user, self.other]
@@ -97,6 +97,7 @@ class Cluster:
                 fenced=self.random.random() < 0.5,
                 in_controlled_shutdown=self.random.random() < 0.2,
                 log_dirs=(self.uuid(),),
+                cordoned=self.random.choice([None, (), (self.uuid(),)]),
             )
         ]
 
@@ -119,6 +120,7 @@ class Cluster:
                 self.random.choice([None, 1, -1]),
                 self.random.choice([None, 1]),
                 self.random.choice([None, (self.uuid(),)]),
+                self.random.choice([None, (), (self.uuid(),)]),
             )
         ]
 
@@ -221,6 +223,7 @@ class Cluster:
             cluster.ControllerRegistration(
                 3, self.uuid(), False, (endpoint,), (cluster.Feature("kraft.version", 0, 1),)
             ),
+            *self.random.choice([(), (cluster.UnregisterController(3),)]),
             cluster.NoOp(),
         ]
 

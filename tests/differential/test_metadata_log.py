@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.broker.controller.rules.release_levels import default_levels, level_of_release
+from streamactors.broker.launch.storage_format import format_folder, new_cluster_id
 from streamactors.broker.metadata.image import MetadataImage
 from streamactors.broker.metadata.loader import MetadataLoader, batch_records
 from streamactors.broker.records.batch import iter_batches
@@ -24,7 +26,7 @@ pytestmark = [
 
 def dump(file: Path) -> list[tuple[str, dict[str, object]]]:
     """Return (type, data) of the records that Kafka's tool reads in a metadata file."""
-    told = apache.tool("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", str(file))
+    told = apache.tool("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", str(file))
     assert "isvalid: false" not in told
     payloads = [json.loads(line) for line in re.findall(r"payload: (\{.*\})", told)]
     return [(payload["type"], payload["data"]) for payload in payloads]
@@ -36,8 +38,14 @@ def test_kafka_reads_our_metadata_log(tmp_path: Path) -> None:
         cluster.create_topic("gone")
         cluster.delete_topic("gone")
     told = dump(tmp_path / "__cluster_metadata-0" / "00000000000000000000.log")
-    assert [kind for kind, _ in told] == [
-        "FEATURE_LEVEL_RECORD",
+    kinds = [kind for kind, _ in told]
+    levels = kinds.count("FEATURE_LEVEL_RECORD")
+    begin = {str(data["name"]): data["featureLevel"] for _, data in told[:levels]}
+    expected = default_levels()
+    del expected["kraft.version"]  # the only voter is named by no record
+    assert begin == expected
+    assert kinds[levels:] == [
+        "CONFIG_RECORD",  # min.insync.replicas, on which the eligible leader replicas depend
         "REGISTER_BROKER_RECORD",
         "TOPIC_RECORD",
         "PARTITION_RECORD",
@@ -47,9 +55,10 @@ def test_kafka_reads_our_metadata_log(tmp_path: Path) -> None:
         "PARTITION_RECORD",
         "REMOVE_TOPIC_RECORD",
     ]
-    assert told[2][1]["name"] == "kept"
-    assert told[4][1]["replicas"] == [1]
-    assert told[5][1] == {"resourceType": 2, "resourceName": "kept", "name": "retention.ms", "value": "77"}
+    topic, second, setting = (told[levels + place][1] for place in (2, 4, 5))
+    assert topic["name"] == "kept"
+    assert second["replicas"] == [1]
+    assert setting == {"resourceType": 2, "resourceName": "kept", "name": "retention.ms", "value": "77"}
 
 
 def test_kafka_reads_our_snapshot(tmp_path: Path) -> None:
@@ -63,12 +72,15 @@ def test_kafka_reads_our_snapshot(tmp_path: Path) -> None:
 
 
 def test_kafkas_shell_walks_through_our_metadata(tmp_path: Path) -> None:
+    # The newest shell that is served is of release 4.3, and reads no records of a later one.
+    format_folder(tmp_path, 1, new_cluster_id(), {"metadata.version": level_of_release("4.3")})
     with Cluster(data=tmp_path, config={"metadata.log.max.record.bytes.between.snapshots": 1}) as cluster:
         cluster.create_topic("orders", 2, {"retention.ms": "77"})
     (snapshot,) = (tmp_path / "__cluster_metadata-0").glob("*.checkpoint")
 
     def shell(*command: str) -> str:
-        return apache.tool("org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), *command)
+        arguments = ("--snapshot", str(snapshot), *command)
+        return apache.tool("org.apache.kafka.shell.MetadataShell", *arguments, pom=apache.SHELL)
 
     def has_read() -> bool:  # a command can be faster than the shell's own reading of the file
         return shell("ls", "/image/topics/byName").split() == ["orders"]

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.differential.apache_kafka import broker as apache
+from tests.differential.java_programs.jvm import Jvm
 from tests.differential.mixed_cluster import CONTROLLER, OURS, THEIRS, Mixed, wait_until
 
 pytestmark = [
@@ -162,19 +163,28 @@ def test_administration_through_our_broker_reaches_the_controller(mixed: Mixed) 
     wait_until(lambda: not (mixed.ours.folder / "made-here-0").exists(), lambda: "the folder is still there")
 
 
-def test_groups_and_producer_ids_work_wherever_their_coordinators_are(mixed: Mixed) -> None:
-    mixed.create("grouped", [OURS, THEIRS])
-    mixed.write("grouped", range(30))
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_groups_and_producer_ids_work_wherever_their_coordinators_are(mixed: Mixed, protocol: str) -> None:
+    topic = f"grouped-{protocol}"
+    mixed.create(topic, [OURS, THEIRS])
+    mixed.write(topic, range(30))
     for group in ("a", "b", "c", "d", "e", "f"):  # the four partitions of the offsets topic are on both brokers
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": mixed.servers, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
+            {
+                "bootstrap.servers": mixed.servers,
+                "group.id": f"{protocol}-{group}",
+                "group.protocol": protocol,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+            }
         )
-        consumer.subscribe(["grouped"])
+        consumer.subscribe([topic])
         found = [int(m.value()) for m in consumer.consume(30, timeout=60)]
         consumer.commit(asynchronous=False)
-        (committed,) = consumer.committed([confluent_kafka.TopicPartition("grouped", 0)], timeout=30)
+        (committed,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=30)
         consumer.close()
         assert (found, committed.offset) == (list(range(30)), 30)
+    assert {mixed.leader_of("__consumer_offsets", each) for each in range(4)} >= {THEIRS, OURS}
 
 
 def test_transactions_span_partitions_of_both_brokers_wherever_they_are_coordinated(mixed: Mixed) -> None:
@@ -208,6 +218,20 @@ def test_transactions_span_partitions_of_both_brokers_wherever_they_are_coordina
     assert mixed.read_committed("txn-ours", len(expected)) == expected
     mixed.await_equal_logs("txn-theirs")
     mixed.await_equal_logs("txn-ours")
+
+
+def test_java_producers_of_transaction_version_2_write_to_both_brokers_in_one_transaction(mixed: Mixed) -> None:
+    """Either leader has the partition added by a coordinator on either broker, and either coordinator has the markers written on both."""
+    new = NewTopic("txn-2", 2, replica_assignment=[[THEIRS, OURS], [OURS, THEIRS]])
+    mixed.admin.create_topics([new])["txn-2"].result(30)
+    count, ids = 9, [f"java-{number}" for number in range(4)]
+    with Jvm() as jvm:
+        for name in ids:
+            said = jvm.run("Many", mixed.servers, "txn-2", name, count)
+            assert said.replace(" ", "").strip().isdigit(), said
+        found = jvm.run("Read", mixed.servers, "txn-2")
+    values = [f"{name} {n}" for name in ids for n in range(count) if n % 3 != 2]
+    assert found.strip() == f"{{0=[{', '.join(values)}], 1=[{', '.join(values)}]}}"
 
 
 def test_a_partition_with_records_moves_to_us_and_away_again(mixed: Mixed, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def topics_of(folder: Path) -> set[str]:
     """The topics in a metadata log, as Apache Kafka's tool reads it."""
     logs = sorted((folder / "__cluster_metadata-0").glob("*.log"))
     told = apache.tool(
-        *("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata"),
+        *("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--skip-record-metadata"),
         *("--files", ",".join(map(str, logs))),
     )
     return {line.split('"name":"')[1].split('"')[0] for line in told.splitlines() if '"TOPIC_RECORD"' in line}

@@ -146,7 +146,7 @@ def test_the_quota_of_mutations_is_the_same(kafka: str) -> None:
 
 def test_kafkas_tool_sets_and_shows_quotas() -> None:
     with Cluster() as ours:
-        config = ("kafka.admin.ConfigCommand", "--bootstrap-server", ours.bootstrap_servers)
+        config = ("org.apache.kafka.tools.ConfigCommand", "--bootstrap-server", ours.bootstrap_servers)
         user = ("--entity-type", "users", "--entity-name", "ann", "--entity-type", "clients", "--entity-default")
         apache.tool(*config, "--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50", *user)
         shown = apache.tool(*config, "--describe", *user)

@@ -1,4 +1,4 @@
-"""Doors beside Apache Kafka: its own tools and clients at our broker, and the verdicts of both authorisers."""
+"""Listeners with logins beside Apache Kafka: its own tools and clients at our broker, and the verdicts of both authorisers."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_kafkas_tools_for_acls_and_users(tmp_path: Path) -> None:
         )
         assert "User:bob" not in apache.tool(*acls, "--list")
         users = (
-            "kafka.admin.ConfigCommand",
+            "org.apache.kafka.tools.ConfigCommand",
             "--bootstrap-server",
             at,
             "--command-config",
@@ -185,7 +185,7 @@ EVERYTHING = AclBindingFilter(
 def doors(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """The addresses of the SASL listeners of Apache Kafka and of our broker."""
     settings = {**SETTINGS, "allow.everyone.if.no.acl.found": str(request.param).lower()}
-    theirs = apache.ApacheKafka(tmp_path / "apache", settings=settings, door="SASL_PLAINTEXT")
+    theirs = apache.ApacheKafka(tmp_path / "apache", settings=settings, second_listener="SASL_PLAINTEXT")
     theirs.settings["listener.security.protocol.map"] = (
         "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
     )

@@ -1,4 +1,4 @@
-"""Apache Kafka's own command-line tools, the same commands to Apache Kafka 4.1.1 and to this broker: they print the same.
+"""Apache Kafka's own command-line tools, the same commands to Apache Kafka 4.4.0 and to this broker: they print the same.
 
 Left out of the comparison is what cannot be the same: ids, addresses, clocks, rates and folders. What is not the same and why is
 in DIFFERENCES.
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-TOPICS, CONFIGS = "org.apache.kafka.tools.TopicCommand", "kafka.admin.ConfigCommand"
+TOPICS, CONFIGS = "org.apache.kafka.tools.TopicCommand", "org.apache.kafka.tools.ConfigCommand"
 OFFSETS, CLUSTER = "org.apache.kafka.tools.GetOffsetShell", "org.apache.kafka.tools.ClusterTool"
 GROUPS, TRANSACTIONS = (
     f"org.apache.kafka.tools.{name}" for name in ("consumer.group.ConsumerGroupCommand", "TransactionsCommand")
@@ -74,12 +74,9 @@ COMMANDS: Final = [
 WITHOUT_SERVER: Final = ("produce",)  # it takes the address in a way of its own
 AFTER: Final = (CLUSTER,)
 
-_ELR = "min.insync.replicas has a dynamic default since eligible leader replicas (KIP-966), and a plain one here"
 DIFFERENCES: Final = {
-    "describe": _ELR,
-    "all settings of a topic": f"{_ELR}; record.validation is a setting that Apache Kafka does not have",
-    "defaults of brokers": _ELR,
-    "versions": "4.1.1 has stable versions only; transaction.version 2, and with it EndTxn 5, is not offered here",
+    "all settings of a topic": "record.validation is a setting that Apache Kafka does not have",
+    "versions": "4.4.0 has stable versions only",
     "features": "this broker supports fewer features, at lower levels",
     "quorum": "the voter is known by its folder here and by its endpoint there",
 }

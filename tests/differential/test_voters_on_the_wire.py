@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -31,14 +33,16 @@ DIRECTORIES = {1: "QEOMgVHXTfOVhlLkAbFR6A", 2: "7rvIwioJRIaji02zL2jmuw", 3: "Zk8
 
 
 class Changing:
-    """Nodes 1 and 2 are controllers of Apache Kafka, node 3 is a broker and a controller of ours. `first` begin as voters."""
+    """Nodes 1 and 2 are controllers of Apache Kafka, node 3 is a broker and a controller of ours. `first` begin as voters. With `joins`
+    the others ask for their vote themselves."""
 
-    def __init__(self, folder: Path, *first: int) -> None:
+    def __init__(self, folder: Path, *first: int, joins: bool = False) -> None:
         self.folder = folder
         self.ports = dict(zip((*THEIRS, OURS), _free_ports(3), strict=True))
         addresses = {node: f"127.0.0.1:{port}" for node, port in self.ports.items()}
         named = ",".join(f"{node}@{addresses[node]}:{DIRECTORIES[node]}" for node in first)
         bootstrap = ",".join(addresses.values())
+        auto = {"controller.quorum.auto.join.enable": str(joins).lower()}
         self.theirs = {
             node: ApacheNode(
                 folder / str(node),
@@ -46,7 +50,11 @@ class Changing:
                 "controller",
                 voters="",
                 port=self.ports[node],
-                settings={"controller.quorum.bootstrap.servers": bootstrap, "broker.session.timeout.ms": "3000"},
+                settings={
+                    "controller.quorum.bootstrap.servers": bootstrap,
+                    "broker.session.timeout.ms": "3000",
+                    **auto,
+                },
                 format_options=("--initial-controllers", named) if node in first else ("--no-initial-controllers",),
             )
             for node in THEIRS
@@ -54,7 +62,7 @@ class Changing:
         voters = parse_voters(named, "CONTROLLER") if OURS in first else None
         format_folder(folder / str(OURS), OURS, CLUSTER_ID, voters=voters)
         patience = {"controller.quorum.election.timeout.ms": 6_000}  # one of theirs is elected where one is there
-        self.ours = OurNode(folder / str(OURS), OURS, bootstrap, patience)
+        self.ours = OurNode(folder / str(OURS), OURS, bootstrap, {**patience, **auto})
         self.ours._listen.append(f"CONTROLLER://{addresses[OURS]}")
         self.ours._settings |= {"process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
 
@@ -81,6 +89,22 @@ class Changing:
             return f"Added controller {node}" in told or "already in the set of voters" in told
 
         until(added, f"{node} is added")
+
+    def await_voters(self, voters: set[int]) -> None:
+        """Wait until the leader says that these are the voters."""
+
+        def voting() -> bool:
+            for port in self.ports.values():
+                try:
+                    answer = call(f"127.0.0.1:{port}", (55, 2), QUORUM)
+                except OSError:
+                    continue  # this node is not started
+                partition = answer.topics[0].partitions[0] if answer.topics else None
+                if partition is not None and not partition.error_code:
+                    return {each.replica_id for each in partition.current_voters} == voters
+            return False
+
+        until(voting, f"{voters} are the voters")
 
     def remove(self, node: int, at: int) -> None:
         properties = read_folder(self.folder / str(node))
@@ -122,6 +146,13 @@ class Changing:
         self.ours.stop()
         for node in self.theirs.values():
             node.kill()
+
+
+@pytest.fixture
+def joining(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Changing]:
+    made = Changing(tmp_path, *request.param, joins=True)
+    yield made
+    made.stop()
 
 
 @pytest.fixture
@@ -173,3 +204,47 @@ def test_their_nodes_become_voters_of_ours_and_go_on_with_the_log_that_we_wrote(
     changing.ours.stop()
     assert changing.named(OURS) == set(THEIRS)
     assert topics_of(changing.folder / str(OURS)) == {"ours", "theirs", "without-a-vote"}
+
+
+@pytest.mark.parametrize("joining", [(1, 2)], indirect=True)
+def test_our_controller_joins_theirs_by_itself_also_with_a_new_disk(joining: Changing) -> None:
+    for node in joining.theirs.values():
+        node.start()
+    joining.ours.start()
+    joining.await_voters({1, 2, OURS})
+    create_topic(joining.ours.address, "one", 1, {})
+    first = read_folder(joining.ours.folder)
+    assert first is not None
+    joining.ours.stop()
+    shutil.rmtree(joining.ours.folder)
+    format_folder(joining.ours.folder, OURS, CLUSTER_ID)
+    second = read_folder(joining.ours.folder)
+    assert second is not None
+    assert second.directory_id != first.directory_id
+    joining.ours.start()  # its former folder loses its vote, then the new one gets one
+
+    def voted() -> UUID | None:
+        voters = stored_voters(Disk(), joining.ours.folder / "__cluster_metadata-0")
+        return None if voters is None else voters.directory_of(OURS)
+
+    until(lambda: voted() == second.directory_id, "the new folder has a vote")
+    joining.await_voters({1, 2, OURS})
+    joining.remove(OURS, at=1)
+    joining.await_voters({1, 2, OURS})  # as a controller of Apache Kafka: it must be stopped before it is removed
+    create_topic(joining.ours.address, "two", 1, {})
+
+
+@pytest.mark.parametrize("joining", [(OURS,)], indirect=True)
+def test_their_controllers_join_ours_by_themselves_and_go_on_without_us(joining: Changing) -> None:
+    joining.ours.start()
+    create_topic(joining.ours.address, "ours", 1, {})
+    for node in joining.theirs.values():
+        node.start()
+    joining.await_voters({1, 2, OURS})
+    joining.ours.kill()
+    joining.await_one_of_theirs()
+    joining.ours.start()
+    create_topic(joining.ours.address, "theirs", 1, {})
+    joining.ours.stop()
+    assert joining.named(OURS) == {1, 2, OURS}
+    assert topics_of(joining.folder / str(OURS)) == {"ours", "theirs"}

@@ -7,7 +7,14 @@ import pytest
 from tests.differential.apache_kafka import broker as apache
 from tests.differential.test_connector import cluster  # noqa: F401
 from tests.kafka._windows import windows_producer, windows_settings  # noqa: F401
-from tests.kafka.conftest import committed, read_all, system, wait_for  # noqa: F401
+from tests.kafka.conftest import (  # noqa: F401
+    committed,
+    group_protocol,
+    pytest_generate_tests,
+    read_all,
+    system,
+    wait_for,
+)
 from tests.kafka.test_changelog import (  # noqa: F401
     test_a_run_that_fails_again_and_again_gives_the_rows_of_one_that_did_not,
     test_K_14_K_16_a_cut_waits_for_a_plain_sink_behind_the_windows,

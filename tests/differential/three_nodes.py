@@ -9,7 +9,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 
 from tests.differential.apache_kafka.broker import _free_ports
-from tests.differential.apache_kafka.cluster import FEATURES_OFF, ApacheNode
+from tests.differential.apache_kafka.cluster import ApacheNode
 from tests.differential.mixed_cluster import wait_until
 from tests.differential.our_node import OurController, OurNode
 
@@ -20,7 +20,6 @@ SETTINGS: Final = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
 }
-OLD_LEVELS: Final = ("eligible.leader.replicas.version=0", "metadata.version=19")
 
 
 class ThreeNodes:
@@ -44,7 +43,6 @@ class ThreeNodes:
                     "broker,controller" if node_id == 1 else "broker",
                     voters=f"1@{self.controller}",
                     settings=SETTINGS,
-                    features_off=(*FEATURES_OFF, *OLD_LEVELS),
                     controller_port=port if node_id == 1 else None,
                 )
         self.servers = ",".join(each.address for each in self.nodes.values())

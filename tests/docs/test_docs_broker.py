@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "broker.md"
-SECTION = PAGE.read_text().partition("## In a test or a script")[2].partition("\n## What is safe")[0]
+SECTION = (
+    PAGE.read_text().partition("## How do I use it in a test or a script?")[2].partition("\n## What can I rely on")[0]
+)
 
 
 def example(language: str) -> str:

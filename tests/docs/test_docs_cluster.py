@@ -23,7 +23,7 @@ HOSTS = (1, 2, 3)
 
 
 def commands() -> list[str]:
-    section = PAGE.partition("## Three hosts in ten commands\n")[2].partition("\n## ")[0]
+    section = PAGE.partition("## How do I start three hosts, in ten commands?\n")[2].partition("\n## ")[0]
     return re.findall(r"```sh\n(.*?)\n```", section, re.DOTALL)
 
 

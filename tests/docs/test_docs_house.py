@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,35 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert {path.name for path in (ROOT / "docs").glob("*.md")} - linked == set()
 
 
+def test_every_page_has_a_place_in_the_navigation_of_the_site() -> None:
+    listed = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "docs" / "site.yml").read_text(encoding="utf-8"), re.MULTILINE))
+    lacking = {path.name for path in (ROOT / "docs").glob("*.md")} - listed
+    assert lacking == set(), "docs/site.yml lists the pages by what a reader wants: give these a place there"
+
+
+def extras() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return set(project["optional-dependencies"])
+
+
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    assert {extra for extra in extras() if f"`{extra}`" not in page} == set()
+
+
+def test_pages_and_messages_name_no_extra_that_is_not_there() -> None:
+    """The page about the broker named an extra whose package had become a dependency."""
+    texts = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *PRODUCT.rglob("*.py")]
+    found = {}
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        named = {name for names in re.findall(r"streamactors\[([\w,]+)\]", text) for name in names.split(",")}
+        absent = named.union(re.findall(r"\bextras? `(\w+)`", text)) - extras()
+        if absent:
+            found[str(path.relative_to(ROOT))] = absent
+    assert found == {}
+
+
 def test_every_word_of_the_glossary_is_defined_once() -> None:
     words = re.findall(r"^\*\*([^*]+)\*\*:", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert len(words) > 60
@@ -34,6 +64,10 @@ PATHS = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:\.py|/))`")
 """A file or a folder as texts name it."""
 
 
+MADE = {"docs/operators/", "docs/reference/"}
+"""Folders of pages that `make docs` writes, so that a fresh clone does not have them."""
+
+
 def places(folder: Path) -> list[Path]:
     """Return where a header's names begin: its package, the packages in it, and those around it."""
     around = [above for above in (folder, *folder.parents) if PRODUCT in (above, *above.parents)]
@@ -41,8 +75,8 @@ def places(folder: Path) -> list[Path]:
 
 
 def missing(text: str, where: list[Path]) -> list[str]:
-    """Return the files and folders that a text names and that do not exist. `apiNN_name.py` stands for any API."""
-    names = [name for name in PATHS.findall(text) if "NN" not in name]
+    """Return the files and folders that a text names and that do not exist. `apiNN_name.py` stands for any API; `make docs` makes MADE."""
+    names = [name for name in PATHS.findall(text) if "NN" not in name and name not in MADE]
     return [name for name in names if not any((place / name).exists() for place in where)]
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.docs.pages import PAGES, ROOT, as_module, blocks
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+RECIPES = sorted(path for path in (ROOT / "examples").glob("*/*.py") if path.stem != "managed_kafka")
+"""The programs of the cookbook; one imports a package of a cloud, which nobody else needs."""
 ANNOTATED = (ROOT / "README.md", ROOT / "docs" / "tutorial.md")
 """The pages whose functions have types, as mypy --strict wants it."""
 
@@ -89,6 +91,8 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / module_name(page)).write_text(as_module(page))
     for example in EXAMPLES:
         (folder / example.name).write_text(example.read_text())
+    for recipe in RECIPES:
+        (folder / f"recipe_{recipe.name}").write_text(recipe.read_text())
     (folder / "known.py").write_text(KNOWN)
     (folder / "wrong.py").write_text(WRONG)
     return folder
@@ -125,6 +129,7 @@ def test_the_readme_the_tutorial_and_the_examples_pass_mypy_strict(modules: Path
     names = [
         *(module_name(page) for page in ANNOTATED),
         *(example.name for example in EXAMPLES),
+        *(f"recipe_{recipe.name}" for recipe in RECIPES),
         "known.py",
         "wrong.py",
     ]

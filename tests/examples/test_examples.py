@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamactors.kafka import ConsumerSettings, ProducerSettings
+from streamactors.kafka.client.connection import ClientConnection
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -17,8 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """On a busy machine the first answer of a broker may take longer than a user would like to wait."""
-    for settings in (ConsumerSettings, ProducerSettings):
-        monkeypatch.setitem(settings.__init__.__kwdefaults__, "preflight_timeout_ms", 60_000)
+    monkeypatch.setattr(ClientConnection, "silence_ms", 60_000)
 
 
 @pytest.fixture

@@ -4,9 +4,11 @@
     python -m tests.faults.chaos --seed 7 --rounds 1
     python -m tests.faults.chaos --bug leader-alone     (a planted bug; the run ends when the history shows it)
 
-Each round is a fresh cluster with idempotent and transactional producers, a group, consumers that assign to themselves, and four processes of
-this package that work exactly once: two copy the topic from Transactional.source to Transactional.sink, two count its records in windows whose
-state is in a changelog. A third one counts with its state on disk; once a round it is killed, and starts beside a broker that is cut off. A round prints its seed; what a seed decides is the order of the troubles, not the timing of processes."""
+Each round is a fresh cluster with idempotent and transactional producers, members of each kind of group (classic, consumer, share and streams),
+transactions of both versions, consumers that assign to themselves, and four processes of this package that work exactly once: two copy the topic
+from Transactional.source to Transactional.sink, two count its records in windows whose state is in a changelog. In rounds with an odd seed the broker
+assigns their partitions. A third one counts with its state on disk; once a round it is killed, and starts beside a broker that is cut off. A round
+prints its seed; what a seed decides is the order of the troubles, not the timing of processes."""
 
 from __future__ import annotations
 
@@ -24,14 +26,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from streamactors.broker import Cluster
-from streamactors.broker.errors import BrokerError, ErrorCode
+from streamactors.broker.errors import BrokerError, BrokerStartError, ErrorCode
 from tests.faults.cluster_nemesis import Trouble
 from tests.faults.connector_worker import WINDOW_MS, counted
+from tests.faults.kinds.all_kinds import CONFIG as KINDS_CONFIG
+from tests.faults.kinds.all_kinds import AllKinds
 from tests.faults.replica_logs import differences, metadata_differences
 from tests.faults.workload import QUIET, RESETS, TOPIC, Run
 from tests.history import Partition, check
@@ -44,6 +49,7 @@ CONFIG = {
     "offsets.topic.num.partitions": 2,
     "transaction.state.log.num.partitions": 2,
     "group.min.session.timeout.ms": 1_000,
+    **KINDS_CONFIG,
     "auto.create.topics.enable": False,  # a client of an earlier round may meet this cluster at the port that it knows
 }
 
@@ -121,14 +127,30 @@ def counts(rows: list[Row]) -> list[bytes]:
 def needed_a_service_manager(told: Path) -> list[str]:
     """Return the failures of a worker's runs that the runs themselves should have repaired: their partitions were taken away."""
     lines = told.read_text(errors="replace").splitlines()
-    return [f"{told.name}: {each}" for each in lines if each.startswith("failed") and "was taken away while" in each]
+    return [f"{told.name}: {each}" for each in lines if each.startswith("failed") and "was revoked while" in each]
+
+
+class Progress:
+    """Whether something that a test waits for still gets on: beside the load of other tests it may take minutes."""
+
+    STUCK_S = 90.0
+
+    def __init__(self) -> None:
+        self._last: object = None
+        self._give_up = 0.0
+
+    def goes_on(self, state: object) -> bool:
+        """Return False if the state has been the same for too long."""
+        if state != self._last:
+            self._last, self._give_up = state, time.monotonic() + self.STUCK_S
+        return time.monotonic() < self._give_up
 
 
 class Latecomer:
     """A process that counts alone, with its state on disk. In each round it is killed, and starts again beside a broker that is cut off, and knows only
     that one. The broker must not let it believe that its state is newer than the topics."""
 
-    THROWN_AWAY = ("the topic was made again", "the state is made again")
+    THROWN_AWAY = ("the topic was created again", "the state is restored")
 
     def __init__(self, folder: Path, servers: str) -> None:
         self.told = folder / "count-late.log"
@@ -163,8 +185,8 @@ class Latecomer:
         lines = self.told.read_text(errors="replace").splitlines()
         wrong = [f"{self.told.name}: {each}" for each in lines if any(words in each for words in self.THROWN_AWAY)]
         differ = differences_of(self._servers, LATE, counts)
-        give_up = time.monotonic() + 90
-        while differ and time.monotonic() < give_up:
+        progress = Progress()
+        while differ and progress.goes_on(differ):
             time.sleep(0.5)
             differ = differences_of(self._servers, LATE, counts)
         return wrong + differ + needed_a_service_manager(self.told)
@@ -183,10 +205,16 @@ def differences_of(servers: str, target: str, model: Callable[[list[Row]], list[
 class Workers:
     """Two processes of this package's own streams that live through the whole round.
 
-    `way`: see connector_worker. `model`: returns what they must write for the rows of a partition."""
+    `way` and `strategy`: see connector_worker. `model`: returns what they must write for the rows of a partition."""
 
     def __init__(
-        self, folder: Path, servers: str, way: str, target: str, model: Callable[[list[Row]], list[bytes]]
+        self,
+        folder: Path,
+        servers: str,
+        way: str,
+        target: str,
+        model: Callable[[list[Row]], list[bytes]],
+        strategy: str = "range",
     ) -> None:
         self._servers = servers
         self._told = [folder / f"{way}-{n}.log" for n in range(2)]
@@ -196,7 +224,7 @@ class Workers:
         places = {**os.environ, "WORKER_SOURCE": TOPIC, "WORKER_TARGET": target}
         self._processes = [
             subprocess.Popen(
-                [*command, f"{way}-{n}", way, "range"],
+                [*command, f"{way}-{n}", way, strategy],
                 stdin=subprocess.PIPE,
                 stdout=told.open("wb"),
                 stderr=subprocess.STDOUT,
@@ -210,7 +238,7 @@ class Workers:
 
         Results are read before their input. A write whose producer gave up may become visible now; read the other way round, its result would
         be one too many."""
-        give_up = time.monotonic() + 90
+        progress = Progress()
         while True:
             written = {n: [value for value, _ in rows] for n, rows in rows_of(self._servers, self._target).items()}
             wanted = {n: self._model(rows) for n, rows in rows_of(self._servers, TOPIC).items()}
@@ -222,7 +250,7 @@ class Workers:
             ahead = any(len(written[n]) > len(wanted[n]) for n in wanted)
             if not differ:
                 return self._ended()
-            if ahead or time.monotonic() > give_up:
+            if ahead or not progress.goes_on(differ):
                 return differ + self._ended() + self._last_words()
             time.sleep(0.5)
 
@@ -276,9 +304,20 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
         workers = []
         if at_work:
             logs = Path(folder)
-            workers = [Workers(logs, servers, "copy", COPY, copied), Workers(logs, servers, "count", COUNTS, counts)]
+            protocol = "consumer" if seed % 2 else "range"
+            workers = [
+                Workers(logs, servers, "copy", COPY, copied, protocol),
+                Workers(logs, servers, "count", COUNTS, counts, protocol),
+            ]
         try:
-            wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis))]
+            kinds = AllKinds(run) if at_work else None
+            more: dict[str, Any] = {}
+            if kinds is not None:
+                more = {"more_producers": kinds.producers(), "more_consumers": kinds.consumers()}
+                more["drained"] = kinds.await_drained
+            wrong = [str(anomaly) for anomaly in check(run.go(seconds, nemesis=trouble.nemesis, **more))]
+            if kinds is not None:
+                wrong += kinds.judge()
             for pair in workers if not wrong else []:
                 wrong += pair.judge()
             if latecomer is not None:
@@ -297,7 +336,7 @@ def round_of(seed: int, seconds: float, *, at_work: bool = True, controllers: in
             with suppress(shutil.Error):  # the brokers are alive: what is gone when it is copied is not missed
                 shutil.copytree(folder, RED_ROUNDS / str(seed), dirs_exist_ok=True)
             wrong.append(f"the data folders and what the processes said: {RED_ROUNDS / str(seed)}")
-        return wrong, f"{run.acknowledged()} acknowledged; {trouble}"
+        return wrong, f"{run.acknowledged()} acknowledged; {kinds or 'no groups'}; {trouble}"
 
 
 def main() -> int:
@@ -318,7 +357,11 @@ def main() -> int:
     give_up = time.monotonic() + options.minutes * 60
     for number in range(options.rounds):
         seed = options.seed + number
-        wrong, told = round_of(seed, options.seconds, at_work=not options.bug, controllers=options.controllers)
+        try:
+            wrong, told = round_of(seed, options.seconds, at_work=not options.bug, controllers=options.controllers)
+        except BrokerStartError as error:  # before the first trouble: a round that has not begun shows nothing
+            print(f"{time.strftime('%H:%M:%S')} seed {seed}: the cluster did not start: {error}", flush=True)
+            continue
         print(f"{time.strftime('%H:%M:%S')} seed {seed}: {told}", flush=True)
         for line in [*wrong[:10], *(RESETS if wrong else ())]:
             print(f"  {line}", flush=True)

@@ -18,8 +18,8 @@ import threading
 from typing import Any
 
 from streamactors import ActorSystem, Keep, Sink
-from streamactors.engine.island.sink import SinkLogic
 from streamactors.engine.marks.marks import Assigned, Mark
+from streamactors.engine.sink import SinkLogic
 from streamactors.engine.stage import SINK, GraphStage
 from streamactors.kafka import (
     Consumer,
@@ -65,18 +65,21 @@ class _SaidLogic(SinkLogic):
 
 
 def settings(bootstrap: str, group: str, strategy: str) -> ConsumerSettings:
+    """Return the settings of a reader. The strategy `consumer`: the broker assigns, and has the times."""
+    classic = {
+        "partition.assignment.strategy": strategy,
+        "session.timeout.ms": 2_000,
+        "heartbeat.interval.ms": 200,
+    }
+    by_broker = strategy == "consumer"
     return ConsumerSettings(
         bootstrap,
         group,
         "earliest",
         commit_interval_ms=200,
         commit_timeout_ms=60_000,
-        properties={
-            "partition.assignment.strategy": strategy,
-            "session.timeout.ms": 2_000,
-            "heartbeat.interval.ms": 200,
-            "reconnect.backoff.max.ms": 500,
-        },
+        group_protocol="consumer" if by_broker else "classic",
+        properties={**({} if by_broker else classic), "reconnect.backoff.max.ms": 500},
     )
 
 

@@ -10,7 +10,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from tests.history import Event, Outcome, Partition, Poll, Read, Repositioned, Send, Transaction, Write
 
 TOPIC = "history"
+Body = Callable[[str, random.Random, list[Event]], None]
+"""What a client does in its thread."""
 RESETS: list[str] = []
 """What librdkafka's consumers have said of positions that they gave up: a reset shows a log that went back."""
 
@@ -67,7 +69,7 @@ class Run:
 
     @property
     def history(self) -> list[Event]:
-        return [event for events in self.histories.values() for event in events]
+        return [event for events in list(self.histories.values()) for event in events]
 
     def acknowledged(self) -> int:
         return sum(len(e.writes) for e in self.history if isinstance(e, Send | Transaction) and e.outcome is Outcome.OK)
@@ -81,12 +83,17 @@ class Run:
         members: int = 2,
         assigned: int = 1,
         nemesis: Callable[[Run, threading.Event], None] | None = None,
+        more_producers: Mapping[str, Body] | None = None,
+        more_consumers: Mapping[str, Body] | None = None,
+        drained: Callable[[], None] = lambda: None,
     ) -> list[Event]:
-        """Run for so long, let everybody finish, read everything once more, and return the history."""
+        """Run for so long, let everybody finish, read everything once more, wait until it is `drained`, and return the history."""
         producers = [self._thread(f"sender-{n}", self._sender) for n in range(senders)]
         producers += [self._thread(f"transactional-{n}", self._transactional) for n in range(transactional)]
         consumers = [self._thread(f"member-{n}", self._member) for n in range(members)]
         consumers += [self._thread(f"assigned-{n}", self._assigned) for n in range(assigned)]
+        producers += [self._thread(name, body) for name, body in (more_producers or {}).items()]
+        consumers += [self._thread(name, body) for name, body in (more_consumers or {}).items()]
         over = threading.Event()
         trouble = threading.Thread(target=self._guard(nemesis or (lambda *_: None)), args=(self, over))
         for thread in (*producers, *consumers, trouble):
@@ -98,6 +105,7 @@ class Run:
         for thread in producers:
             thread.join()
         self._read_everything()
+        drained()
         self.finish.set()
         for thread in consumers:
             thread.join()
@@ -105,7 +113,7 @@ class Run:
             raise self.failures[0]
         return self.history
 
-    def _thread(self, name: str, body: Callable[[str, random.Random, list[Event]], None]) -> threading.Thread:
+    def _thread(self, name: str, body: Body) -> threading.Thread:
         events = self.histories.setdefault(name, [])
         self.paused[name] = threading.Event()
         dice = random.Random(f"{self.seed} {name}")
@@ -259,15 +267,16 @@ class Run:
 
     # -- consumers -----------------------------------------------------------------------------------------------------
 
-    def _consumer(self, group: str, **settings: Any) -> Consumer:
+    def _consumer(self, group: str, *, by_broker: bool = False, **settings: Any) -> Consumer:
+        """Return a consumer. `by_broker`: with the group protocol whose assignments and times are the broker's."""
+        classic = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
         return Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 300,
+                **({"group.protocol": "consumer"} if by_broker else classic),
                 "fetch.wait.max.ms": 50,
                 "fetch.error.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,

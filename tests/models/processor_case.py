@@ -57,7 +57,7 @@ class Script(Processor):
             if calls == limit:
                 self._scheduled[at].cancel()
 
-        self._scheduled.append(context.schedule(every, punctuate, clock=clock))
+        self._scheduled.append(context.schedule(f"{every}ms", punctuate, clock=clock))
 
     def process(self, record: Record) -> None:
         answer = "none" if record.value is None else _text(self._act(*record.value.split(" ")))
@@ -177,7 +177,7 @@ def run(case: TopologyCase) -> TopologyOutcome:
     driver = TopologyDriver(build, semantics="kafka")
     outcome = TopologyOutcome()
     for row in case.rows:
-        outputs = driver.advance_wall_clock(row[3]) if row[0] == "clock" else driver.pipe(*row)
+        outputs = driver.advance_wall_clock(f"{row[3]}ms") if row[0] == "clock" else driver.pipe(*row)
         outcome.given.append([(each.record.key, each.record.value, each.record.timestamp) for each in outputs])
     outcome.dropped = driver.dropped
     return outcome

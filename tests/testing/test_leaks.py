@@ -36,6 +36,6 @@ def test_an_error_of_the_block_goes_on_unchanged(actor_system):
 
 def test_it_waits_for_a_stream_that_is_about_to_end(actor_system):
     with assert_all_stages_stopped(actor_system):
-        switch, done = Source.tick(1, 1, "x").to_mat(Sink.ignore(), Keep.both).run(actor_system)
+        switch, done = Source.tick("1ms", "1ms", "x").to_mat(Sink.ignore(), Keep.both).run(actor_system)
         switch.cancel()
     assert done.done()

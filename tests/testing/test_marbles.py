@@ -53,9 +53,9 @@ def test_a_source_emits_its_marbles(marbles, frames, end):
 
 
 def test_timers_count_in_frames(marbles):
-    marbles.expect(marbles.source("-a-b|").delay(30), "----a-(b|)")
-    marbles.expect(marbles.source("ab---c|").debounce(20), "---b--(c|)")
-    marbles.expect(Source.tick(20, 20, "t").take(2), "--t-(t|)")
+    marbles.expect(marbles.source("-a-b|").delay("30ms"), "----a-(b|)")
+    marbles.expect(marbles.source("ab---c|").debounce("20ms"), "---b--(c|)")
+    marbles.expect(Source.tick("20ms", "20ms", "t").take(2), "--t-(t|)")
     marbles.expect(marbles.source("a").idle_timeout("50ms").map_error(lambda _: marbles.error), "a----#")
 
 
@@ -89,5 +89,5 @@ def test_a_difference_shows_both(marbles):
 
 
 def test_an_endless_stream_is_compared_up_to_the_last_frame(marbles):
-    marbles.expect(Source.tick(0, 20, "t"), "t-t-t")
+    marbles.expect(Source.tick(0, "20ms", "t"), "t-t-t")
     marbles.expect(Source.never(), "---")

@@ -22,9 +22,9 @@ def _given(
 
     def find(arguments: tuple[Any, ...], named: dict[str, Any]) -> float | None:
         value = named.get(name, arguments[position] if len(arguments) > position else default)
-        from streamactors.clock import timeout_s
+        from streamactors.durations import duration_s
 
-        return None if value is None else timeout_s(value)
+        return None if value is None else duration_s(value, "timeout")
 
     return find
 

@@ -17,6 +17,10 @@ from streamactors import Sink, Source
 from streamactors.actors.dispatching.dispatcher import Dispatcher
 from streamactors.actors.dispatching.spinning import spins
 from streamactors.gauges import Gauge
+from streamactors.kafka import ConsumerSettings, ProducerSettings
+from streamactors.kafka.client.admin import Admin
+from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.client.producer import StreamProducer
 
 _log = logging.getLogger("streamactors.faulty")
 
@@ -43,6 +47,43 @@ def test_leaves_a_stream_running() -> None:
 
 def test_leaves_a_stream_that_ends_by_itself() -> None:
     Source.range(20_000).run_with(Sink.ignore())
+
+
+CONSUMING, PRODUCING = ConsumerSettings("localhost:1", "g"), ProducerSettings("localhost:1")
+KEPT: list[object] = []
+
+
+def test_leaves_a_consumer_open() -> None:
+    client = StreamConsumer(CONSUMING)
+    client.subscribe(["t"], print, print, print)
+    KEPT.append(client)
+
+
+def test_closes_a_consumer() -> None:
+    client = StreamConsumer(CONSUMING)
+    client.close()
+    KEPT.append(client)
+
+
+def test_leaves_a_producer() -> None:
+    KEPT.append(StreamProducer(PRODUCING.with_transactional_id("mine")))
+
+
+def test_drops_a_client_in_a_cycle() -> None:
+    producer = StreamProducer(PRODUCING)
+    producer.close(drop=True).result(10)
+    cycle: list[object] = [Admin(CONSUMING)]
+    cycle.append(cycle)
+
+
+@pytest.fixture(scope="module")
+def admin() -> Admin:
+    KEPT.append(Admin(ConsumerSettings("localhost:2", "g")))
+    return KEPT[-1]  # type: ignore[return-value]
+
+
+def test_has_a_client_of_a_fixture(admin: Admin) -> None:
+    assert admin
 
 
 def test_starts_a_process_that_aborts() -> None:
@@ -150,3 +191,7 @@ def test_warns_often_as_expected() -> None:
 
 def test_is_quiet() -> None:
     assert os.getpid()
+
+
+def test_is_the_last_with_a_client_of_a_fixture(admin: Admin) -> None:
+    assert admin

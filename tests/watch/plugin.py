@@ -1,7 +1,7 @@
 """The watch around every test: what the product must never do, whatever the test is about.
 
 No loop wakes in vain; no buffer holds more than its bound; every closing ends within its limit; no process crashes or fails unnoticed; no stream
-runs longer than its test; nothing is logged at WARNING or above that the test did not expect, and nothing twice
+or client of Kafka lives longer than its test; nothing is logged at WARNING or above that the test did not expect, and nothing twice
 within a second. A test that breaks one of these fails at its end, by name."""
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import json
 from collections import defaultdict
 from collections.abc import Container, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamactors.actors.dispatching.spinning import forget_spins, spins
 from streamactors.gauges import forget_overfull, overfull
 from streamactors.log_limit import forget_causes
+from tests.watch.clients import ClientWatch
 from tests.watch.closings import ClosingWatch
 from tests.watch.leftovers import LeftoverWatch
 from tests.watch.logs import Expected, LogWatch, expected_by, expected_of_files, repeated, unexpected
@@ -37,6 +39,7 @@ class Watch:
         self.processes = ProcessWatch()
         self.closings = ClosingWatch()
         self.leftovers = LeftoverWatch()
+        self.clients = ClientWatch()
         self._of_files = expected_of_files()
         self._of_rooms: dict[str, Expected] = defaultdict(Expected)
 
@@ -70,16 +73,25 @@ class Watch:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         self.closings.install(self._patch)
+        self.clients.install(self._patch)
         forget_causes()  # what a test logs does not depend on the second before it
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
+        return (yield from self.clients.fixture(fixturedef))
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+    def pytest_runtest_teardown(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
         result = yield
+        item.funcargs.clear()  # what a fixture has made for this test ends with its last reference
         of_file = self._of_files.get(item.nodeid.partition("::")[0], Expected())
         found = self.take(
             expected_by(item.iter_markers("expects_log")) + of_file + expected_in(item.nodeid) + self._by_chance(item),
             exit_codes={code for marker in item.iter_markers("expects_exit_code") for code in marker.args},
             may_crash=item.get_closest_marker("expects_crash") is not None,
+            of_module=nextitem is not None and nextitem.path == item.path,
         )
         if found:
             if self._report is None:
@@ -94,9 +106,13 @@ class Watch:
         found = self._of_rooms[room] if room else Expected()
         return Expected(found.parts + found.again)
 
-    def take(self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False) -> list[str]:
+    def take(
+        self, expected: Expected, *, exit_codes: Container[int] = (), may_crash: bool = False, of_module: bool = False
+    ) -> list[str]:
         """Return a sentence for each fault since the last call."""
-        left = self.leftovers.take()  # first: a stream that ends only now may log
+        left = self.leftovers.take() + self.clients.take(
+            of_module=of_module
+        )  # first: a stream that ends only now may log
         unread, seen = self.logs.take()
         of_processes, crashes = self.processes.take()
         found = left + [f"spins: {spin}" for spin in spins()]

@@ -19,10 +19,11 @@ NODES: Final = {
     "is fenced: no heartbeat within the session timeout": "the sessions of nodes under test are two seconds long",
     "the controller has fenced this broker": "the broker's side of that",
     "no controller has accepted a heartbeat of this broker": "a leader gives up its lease",
-    "this node leads the metadata log no longer": "an election, after the leader was late",
+    "this node no longer leads the metadata log": "an election, after the leader was late",
     "a change of sessions or leaders cannot be written": "the controller has just changed",
-    "no no-op record is written any more": "the controller has just changed",
-    "the leaderships of this broker stay with it": "the controller has just changed",
+    "no-op records are no longer written": "the controller has just changed",
+    "the leaderships of this broker were not moved": "the controller has just changed",
+    "the controller does not take the data folders of": "a broker that starts is registered again while its request is on its way",
     "no controller answers yet": "the nodes of a cluster start one after the other",
     "refuses this node: ": "a node that starts or ends resets connections",
     "its TLS handshake was not complete in time": "a slow client",
@@ -40,6 +41,7 @@ CLIENTS: Final = {
     "%s: %s": "librdkafka tries a request again, or a transaction was lost with its partitions",
     "no broker at": "the broker was silent for five seconds",
     "the broker at": "it is back",
+    "are not known, so the lag of a partition": "the broker did not answer in time, or has ended",
     "looking for the end of its topics failed and is retried": "the broker did not answer in time",
     "the state could not be read, and this is tried again": "a leader changes",
     "standby copies could not be brought up to date": "a leader changes",
@@ -47,7 +49,7 @@ CLIENTS: Final = {
     "waits for its end: other instances": "the other instances are slow",
     "a commit has waited for": "a sink is slow",
     "ms after the stream was stopped": "a slow stream has not finished at its end",
-    "its state is not closed": "the disk is slow",
+    "its state was not closed": "the disk is slow",
     " of the run in ": "a member was late, and its transactional run begins again",
 }
 LATE: Final = {
@@ -60,8 +62,11 @@ PAGES: Final = {
 
 SPARK: Final = {
     "Spark has not started after": "the JVM is slow",
-    "did not come up within": "Spark's Python process is slow, and the query is started again",
+    "did not start within": "Spark's Python process is slow, and the query is started again",
     "late rows dropped so far": "many tests are about late rows, and Spark decides in which process and second a task drops them",
+}
+DEMO: Final = {
+    "still running when the process ended": "Ctrl-C ends the demo in any moment, and the warning is what a user then reads; the next run reads again"
 }
 
 ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
@@ -71,7 +76,8 @@ ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "tests/broker/": (NODES,),
     "tests/cli/": (NODES, CLIENTS),
     "tests/compat/": (NODES, CLIENTS),
-    "tests/demo/": (NODES, CLIENTS, LATE),
+    "tests/demo/": (NODES, CLIENTS, LATE, SPARK, DEMO),
+    "tests/deploy/": (NODES, CLIENTS),
     "tests/differential/": (NODES, CLIENTS, LATE, SPARK),
     "tests/docs/": (NODES, CLIENTS, LATE, PAGES),
     "tests/examples/": (NODES, CLIENTS, LATE),
@@ -80,6 +86,7 @@ ROOMS: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "tests/simulation/": (NODES,),
     "tests/spark/": (NODES, CLIENTS, SPARK),
     "tests/testing/": (NODES, CLIENTS),
+    "tests/upgrades/": (NODES, CLIENTS, SPARK),
     "tests/watch/test_idle": (NODES, CLIENTS, LATE, PAGES),
     "tests/watch/test_tenfold": (NODES, CLIENTS, SPARK),
     "tests/windows/": (LATE,),

@@ -23,6 +23,7 @@ from tests.watch.rooms import expected_in, room_of_processes
 ROOT = Path(__file__).resolve().parents[2]
 
 CONFTEST = """
+from tests.watch.clients import ClientWatch
 from tests.watch.leftovers import LeftoverWatch
 from tests.watch.plugin import Watch
 
@@ -33,12 +34,17 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "expects_crash: a process is meant to crash")
     watch = Watch()
     watch.leftovers = LeftoverWatch(within_s=0.1)
+    watch.clients = ClientWatch(within_s=0.5)
     config.pluginmanager.register(watch, "watch")
 """
 
 FOUND = {
     "test_spins": "spins: dispatcher 'faulty': int was called 100 times in succession for <socket.socket",
     "test_leaves_a_stream_running": "leaves a stream running: in <ActorSystem 'default', running>: ",
+    "test_leaves_a_consumer_open": "leaves a client open: Consumer, bootstrap.servers localhost:1, group.id g, reads t, made on the thread 'MainThread': "
+    "test_faulty.py:",
+    "test_leaves_a_producer": "leaves a client open: Producer, bootstrap.servers localhost:1, transactional.id mine, made on the thread 'MainThread': ",
+    "test_is_the_last_with_a_client_of_a_fixture": "leaves a client open: AdminClient, bootstrap.servers localhost:2, made on the thread",
     "test_overfills_a_buffer": "holds too much: a queue of faulty: 3 elements, and its bound is 2",
     "test_starts_a_process_that_aborts": "was ended by SIGABRT",
     "test_starts_a_process_that_starts_one_that_aborts": "crashed:",
@@ -54,6 +60,9 @@ FOUND = {
 }
 CLEAN = {
     "test_leaves_a_stream_that_ends_by_itself",
+    "test_drops_a_client_in_a_cycle",
+    "test_closes_a_consumer",
+    "test_has_a_client_of_a_fixture",
     "test_warns_as_expected",
     "test_reads_what_it_warned_of",
     "test_kills_a_process_and_starts_one_that_fails",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 KEPT = "out/mutants"
 FAST = "not slow and not compat and not differential"
-READERS = ("tests/test_structure.py", "tests/test_time_units.py", "tests/docs/test_docs_house.py")
+READERS = ("tests/test_structure.py", "tests/test_durations.py", "tests/docs/test_docs_house.py")
 """Tests that read the text of the product. They do not notice what it does."""
 
 

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from streamactors.cli.clusters.groups import lag_of
+from streamactors.cli.clusters.group_lag import lag_of
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.subscriptions import TopicPartition
 from tests.compat.kafka_shims.script_options import Unknown, client_options
 
 if TYPE_CHECKING:
-    from streamactors.kafka.client.admin import Admin, Group
+    from streamactors.kafka.client.admin import Admin
+    from streamactors.kafka.client.admin_values import Group
 
 OFFSET_DELETE: Final = 47
 _VERBS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
@@ -85,7 +86,7 @@ def _print_offsets(admin: Admin, group: Group) -> None:
         if lag.committed is None and owner is None:
             continue  # Apache Kafka's script lists what is committed or owned, and knows no lag without a commit
         member = (owner.member_id, owner.host, owner.client_id) if owner else (None, None, None)
-        left = None if lag.committed is None else lag.lag
+        left = None if lag.committed is None or lag.lag is None else lag.lag + lag.deleted
         rows.append((group.group, lag.topic, lag.partition, lag.committed, lag.end, left, *member))
     if rows:
         header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
@@ -169,7 +170,7 @@ def _delete_offsets(admin: Admin, asked: argparse.Namespace) -> int:
 
 def _delete_committed(bootstrap: str, group: str, places: Iterable[TopicPartition]) -> None:
     """Send OffsetDelete, which librdkafka's Python client does not have."""
-    from streamactors.cli.clusters.cluster_requests import GROUP, ClusterRequests, Refused
+    from streamactors.kafka.client.cluster_requests import GROUP, ClusterRequests, Refused
 
     topics = [{"name": topic, "partitions": [{"partition_index": number}]} for topic, number in places]
     with ClusterRequests(bootstrap) as wire:
@@ -212,8 +213,8 @@ def transactions(arguments: Sequence[str]) -> int:
     describe = verbs.add_parser("describe", prog="kafka-transactions.sh describe")
     describe.add_argument("--transactional-id", required=True)
     asked = options.parse_args(arguments)
-    from streamactors.cli.clusters.cluster_requests import ClusterRequests
     from streamactors.cli.clusters.transactions import described, listed
+    from streamactors.kafka.client.cluster_requests import ClusterRequests
 
     with ClusterRequests(asked.bootstrap_server) as wire:
         if asked.verb == "list":

@@ -19,7 +19,7 @@ from tests.compat.kafka_shims.script_options import Options, Unknown, client_opt
 
 if TYPE_CHECKING:
     from streamactors.broker.server.server import Broker
-    from streamactors.kafka.client.admin import TopicDetail
+    from streamactors.kafka.client.admin_values import TopicDetail
 
 _ALLOWS_EVERYBODY: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import confluent_kafka
@@ -18,7 +19,12 @@ import confluent_kafka.admin
 from streamactors.broker.cluster.reserved_ports import free_port
 
 HERE = Path(__file__).parent
+VERSION = "4.4.0"
+SHELL = "shell.pom.xml"
+"""The metadata shell, in a class path of its own: Maven Central has no kafka-shell 4.4.0, and the one of 4.3.1 needs the other jars of 4.3.1."""
 STARTS = 4
+STARTS_WITHIN_S = 300
+"""A JVM beside other tests may need longer than a minute."""
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
@@ -28,10 +34,10 @@ def found() -> bool:
 
 
 @functools.cache
-def classpath() -> str:
+def classpath(pom: str = "pom.xml") -> str:
     """Return Kafka's class path; the jars come through the Maven that is configured on the machine."""
-    libs = Path(tempfile.gettempdir()) / f"streamactors-apache-kafka-4.1.1-{os.getuid()}"
-    complete = libs / f"complete-{zlib.crc32((HERE / 'pom.xml').read_bytes()):08x}"
+    libs = Path(tempfile.gettempdir()) / f"streamactors-apache-kafka-{VERSION}-{os.getuid()}" / pom.partition(".")[0]
+    complete = libs / f"complete-{zlib.crc32((HERE / pom).read_bytes()):08x}"
     if not complete.exists():
         subprocess.run(
             [
@@ -39,7 +45,7 @@ def classpath() -> str:
                 "-q",
                 "-B",
                 "-f",
-                str(HERE / "pom.xml"),
+                str(HERE / pom),
                 "dependency:copy-dependencies",
                 f"-DoutputDirectory={libs}",
             ],
@@ -51,14 +57,14 @@ def classpath() -> str:
     return f"{libs}/*"
 
 
-def tool(main: str, *arguments: str, may_fail: bool = False) -> str:
+def tool(main: str, *arguments: str, may_fail: bool = False, pom: str = "pom.xml") -> str:
     """Run one of Kafka's tools and return what it printed, with its errors if it `may_fail`."""
     done = subprocess.run(
-        ["java", "-XX:TieredStopAtLevel=1", "-cp", classpath(), main, *arguments],
+        ["java", "-XX:TieredStopAtLevel=1", "-cp", classpath(pom), main, *arguments],
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=STARTS_WITHIN_S,
     )
     both = done.stdout + done.stderr
     assert done.returncode == 0 or may_fail, f"{main} {' '.join(arguments)}: {both}"
@@ -78,11 +84,19 @@ def _free_ports(count: int) -> list[int]:
 
 
 class ApacheKafka:
-    """One broker, controller and all, on `folder`, which is formatted if it is not there yet. `door` is the name of a second
-    listener, which `settings` describe."""
+    """One broker, controller and all, on `folder`, which is formatted if it is not there yet. `second_listener` is the name of another
+    listener, which `settings` describe. `features` are levels of the format."""
 
-    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None, door: str | None = None) -> None:
-        self._door = door
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: dict[str, str] | None = None,
+        second_listener: str | None = None,
+        features: Mapping[str, int] | None = None,
+    ) -> None:
+        self._features = features or {}
+        self._second_listener = second_listener
         self.door_address = ""
         self.folder = folder
         self.settings = settings or {}
@@ -102,7 +116,7 @@ class ApacheKafka:
     def _start(self) -> None:
         port, controller_port, door_port = _free_ports(3)
         self.door_address = f"127.0.0.1:{door_port}"
-        door = f",{self._door}://{self.door_address}" if self._door else ""
+        door = f",{self._second_listener}://{self.door_address}" if self._second_listener else ""
         self.address = f"127.0.0.1:{port}"
         properties = {
             "process.roles": "broker,controller",
@@ -122,7 +136,8 @@ class ApacheKafka:
         config = self.folder.with_name(self.folder.name + ".properties")
         config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         if not (self.folder / "meta.properties").exists():
-            tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config))
+            levels = [f"--feature={name}={level}" for name, level in self._features.items()]
+            tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), *levels)
         self._process = subprocess.Popen(
             ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", classpath(), "kafka.Kafka", str(config)],
             stdout=subprocess.DEVNULL,
@@ -133,17 +148,18 @@ class ApacheKafka:
     def _await_ready(self) -> None:
         assert self._process is not None
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + STARTS_WITHIN_S
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 self._process = None
                 raise EndedEarly("Apache Kafka ended while it started")
             try:
-                if admin.list_topics(timeout=1).brokers:
+                if admin.list_topics(timeout=5).brokers:
                     return
             except confluent_kafka.KafkaException:
                 pass
-        raise AssertionError("Apache Kafka did not start within 60 s")
+        self.kill()  # nobody else knows the process
+        raise AssertionError(f"Apache Kafka did not start within {STARTS_WITHIN_S} s")
 
     def stop(self) -> None:
         """Shut down in order."""

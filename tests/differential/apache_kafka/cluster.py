@@ -13,8 +13,6 @@ import confluent_kafka.admin
 
 from tests.differential.apache_kafka.broker import CLUSTER_ID, _free_ports, classpath, tool
 
-FEATURES_OFF = ("group.version=0", "transaction.version=0")
-"""Features that our brokers do not have: a cluster with them on refuses our brokers."""
 READY_WITHIN_S = 90.0
 
 
@@ -30,11 +28,13 @@ class ApacheNode:
         voters: str,
         port: int | None = None,
         settings: dict[str, str] | None = None,
-        features_off: tuple[str, ...] = FEATURES_OFF,
+        features_off: tuple[str, ...] = (),
+        release: str | None = None,
         controller_port: int | None = None,
         format_options: tuple[str, ...] = (),
     ) -> None:
-        """`controller_port` is for a node of both roles, broker and controller; `port` is then that of clients."""
+        """`controller_port` is for a node of both roles, broker and controller; `port` is then that of clients. `release` is the
+        release whose levels the folder is formatted with, None for Apache Kafka's default."""
         self.folder = folder
         self.node_id = node_id
         self.role = role
@@ -42,6 +42,7 @@ class ApacheNode:
         self.address = f"127.0.0.1:{self.port}"
         self.cluster_id = CLUSTER_ID
         self._features_off = features_off
+        self._release = release
         self._format_options = format_options
         self._process: subprocess.Popen[bytes] | None = None
         listeners = f"{'CONTROLLER' if role == 'controller' else 'PLAINTEXT'}://{self.address}"
@@ -73,6 +74,7 @@ class ApacheNode:
         config = self.folder.with_name(self.folder.name + ".properties")
         config.write_text("".join(f"{name}={value}\n" for name, value in self._properties.items()))
         if not (self.folder / "meta.properties").exists():
+            release = [] if self._release is None else ["--release-version", self._release]
             off = [word for each in self._features_off for word in ("--feature", each)]
             tool(
                 "kafka.tools.StorageTool",
@@ -81,6 +83,7 @@ class ApacheNode:
                 self.cluster_id,
                 "-c",
                 str(config),
+                *release,
                 *off,
                 *self._format_options,
             )

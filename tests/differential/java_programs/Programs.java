@@ -24,9 +24,10 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.TransactionAbortableException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 
 /**
  * Apache Kafka's command-line tools, and programs on its Java clients, in one JVM.
@@ -66,6 +67,8 @@ public class Programs {
     static Class<?> program(String name) throws ClassNotFoundException {
         return switch (name) {
             case "Transactions" -> Transactions.class;
+            case "Many" -> Many.class;
+            case "Read" -> Read.class;
             case "Copy" -> Copy.class;
             case "Group" -> Group.class;
             default -> Class.forName(name);
@@ -115,6 +118,41 @@ public class Programs {
             for (String isolation : List.of("read_committed", "read_uncommitted")) {
                 System.out.println(isolation + " " + everything(args[0], args[1], 2, isolation));
             }
+        }
+    }
+
+    /**
+     * Short transactions, each third of them aborted: bootstrap, topic, transactional id, number. Prints the milliseconds of all of them, and how
+     * often one had to be repeated: a leader of Apache Kafka sometimes refuses the first batch of a transaction with INVALID_TXN_STATE, when the
+     * marker of the one before arrives while it has the partition added.
+     */
+    public static class Many {
+        public static void main(String[] args) throws Exception {
+            try (KafkaProducer<String, String> producer = new KafkaProducer<>(settings(args[0], "transactional.id", args[2], "linger.ms", "0"))) {
+                producer.initTransactions();
+                long began = System.nanoTime();
+                int repeated = 0;
+                for (int n = 0; n < Integer.parseInt(args[3]); n++) {
+                    producer.beginTransaction();
+                    for (int partition = 0; partition < 2; partition++) producer.send(new ProducerRecord<>(args[1], partition, "k", args[2] + " " + n));
+                    try {
+                        if (n % 3 == 2) producer.abortTransaction();
+                        else producer.commitTransaction();
+                    } catch (TransactionAbortableException refused) {
+                        if (++repeated > 20) throw refused;
+                        producer.abortTransaction();
+                        n--;
+                    }
+                }
+                System.out.println((System.nanoTime() - began) / 1_000_000 + " " + repeated);
+            }
+        }
+    }
+
+    /** What read_committed sees of a topic of two partitions: bootstrap, topic. */
+    public static class Read {
+        public static void main(String[] args) throws Exception {
+            System.out.println(everything(args[0], args[1], 2, "read_committed"));
         }
     }
 

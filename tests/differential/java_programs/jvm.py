@@ -14,7 +14,7 @@ from tests.differential.apache_kafka.broker import classpath
 SOURCE = Path(__file__).parent / "Programs.java"
 TOOLS = "org.apache.kafka.tools."
 WITHIN_S = 90.0
-_OWN = ("Transactions", "Copy", "Group")
+_OWN = ("Transactions", "Many", "Read", "Copy", "Group")
 
 
 class Jvm:

@@ -37,7 +37,8 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
  * A Kafka Streams application on a real broker: a repartition topic, a count with its changelog and a global table.
  *
  * Two instances share the work; one leaves in the middle, so tasks move and their state is read back; at the end all of the state
- * is read back by a third one that has none. Prints what came out. Arguments: bootstrap servers, processing guarantee.
+ * is read back by a third one that has none. Prints what came out. Arguments: bootstrap servers, processing guarantee,
+ * group protocol (classic or streams).
  */
 public final class Application {
     private static final int LINES = 4_000;
@@ -46,10 +47,12 @@ public final class Application {
 
     private static String bootstrap;
     private static String guarantee;
+    private static String protocol;
 
     public static void main(final String[] args) {
         bootstrap = args[0];
         guarantee = args[1];
+        protocol = args.length > 2 ? args[2] : "classic";
         try {
             play();
         } catch (final Throwable failure) {
@@ -111,6 +114,7 @@ public final class Application {
         settings.put("bootstrap.servers", bootstrap);
         settings.put("application.id", id());
         settings.put("processing.guarantee", guarantee);
+        settings.put("group.protocol", protocol);
         settings.put("commit.interval.ms", "100");
         settings.put("replication.factor", "1");
         settings.put("state.dir", Files.createTempDirectory("kstreams").toString());
