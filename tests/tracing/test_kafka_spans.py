@@ -275,6 +275,8 @@ def test_an_aborted_transaction_fails_the_spans_of_what_it_wrote(
 ) -> None:  # fmt: skip
     send("in-aborted", 4)
     cluster.create_topic("out-aborted")
+    # on a slow machine the first records would be committed before the last one fails
+    one_transaction = replace(producer_settings, commit_interval_ms=60_000)
 
     def copy(record: Any) -> ProducerRecord:
         if record.value == b"3":
@@ -285,7 +287,7 @@ def test_an_aborted_transaction_fails_the_spans_of_what_it_wrote(
         Transactional.source(settings, Subscriptions.topics("in-aborted"), until="end")
         .async_boundary()
         .map(copy)
-        .to_mat(Transactional.sink(producer_settings.with_transactional_id("tx-aborted")), Keep.both)
+        .to_mat(Transactional.sink(one_transaction.with_transactional_id("tx-aborted")), Keep.both)
     )
     control, done = graph.run(system)
     assert isinstance(done.exception(timeout=30), OSError)
