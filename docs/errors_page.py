@@ -63,5 +63,5 @@ def _below(cls: type[StreamActorsError]) -> list[type[StreamActorsError]]:
 
 
 def _is_aside(module: str) -> bool:
-    """True for what starts programs or needs packages of its own, and has no error that users meet."""
+    """True for modules that start programs or need packages of their own; users meet none of their errors."""
     return module.startswith(("streamactors.cli", "streamactors.demo", "streamactors.testing.pytest"))

@@ -152,7 +152,7 @@ MEANINGS: Final[dict[str, str]] = {
     "advertise": "The host that clients and other nodes connect to, where it is not the one to bind.",
     "pipelining": "True: requests of one connection are handled side by side.",
     "metrics_port": "The port of `/metrics`. None: no metrics are served.",
-    "acked": "The records that producers were told to be stored.",
+    "acked": "The records whose producers got an acknowledgement.",
     "node": "The number of the node.",
     "sides": "The numbers of the nodes on each side.",
     # windows, tables, state

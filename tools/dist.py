@@ -31,7 +31,8 @@ def git(*arguments: str) -> str:
 
 
 def build(folder: Path, epoch: int) -> list[Path]:
-    """Write wheel and sdist; return them."""
+    """Make the pages that git does not have, write wheel and sdist; return these two."""
+    subprocess.run([sys.executable, "-m", "docs.generate"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t", "sdist", "-t", "wheel"]
     subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)

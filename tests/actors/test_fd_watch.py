@@ -17,7 +17,7 @@ from tests.actors.on_loop import on_loop
 
 
 class PipeReader(ActorTypeDispatcher):
-    """Reads pipes with blocking reads: one report too many and it would block for ever."""
+    """Reads pipes with blocking reads: one report too many and it would block forever."""
 
     def __init__(self, pipes: list[int]) -> None:
         self.pipes = pipes

@@ -60,7 +60,7 @@ def test_the_end_waits_for_a_running_call_and_lets_none_begin() -> None:
 
 
 def test_the_thread_that_ends_the_process_may_call_after_it_has_refused_others() -> None:
-    # A function of atexit that was registered before this package closed a database, waited for ever, and the process did not end.
+    # A function of atexit that was registered before this package closed a database, waited forever, and the process did not end.
     calls, closed = NativeCalls(), threading.Event()
 
     def end() -> None:

@@ -38,7 +38,7 @@ def test_a_group_whose_only_offsets_are_in_an_open_transaction_outlives_the_swee
 
 
 def test_a_group_goes_when_its_deleted_offset_was_in_a_transaction_that_has_ended() -> None:
-    """KAFKA-19164: the group was taken for one with an open transaction for ever."""
+    """KAFKA-19164: the group was taken for one with an open transaction forever."""
     world = ShardWorld(offset_rules=OffsetRules(retention_ms=1_000))
     world.commit("g", [("t", 1, 4)])
     world.commit("g", producer=(7, 0))

@@ -236,7 +236,7 @@ class Answering:
 
 
 def test_a_page_of_another_version_is_named_and_the_others_are_shown() -> None:
-    """Its state lacked a field: the thread that reads the states ended, and the page showed the last one for ever."""
+    """Its state lacked a field: the thread that reads the states ended, and the page showed the last one forever."""
     with ActorSystem("mine") as system, serve(system, name="mine") as page:
         mine = json.loads(ask(page, "/api/state")[1])
         combiner = Combiner([Answering({"version": 2}), Answering(mine)])

@@ -34,7 +34,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_a_merge_that_waits_for_itself_is_warned_of_once(
     actor_system: ActorSystem, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The stream emitted everything and then stood for ever, without a word."""
+    """The stream emitted everything and then stood forever, without a word."""
     graph = looped()
     for _ in range(2):
         (done,) = graph.run(actor_system)

@@ -73,7 +73,7 @@ KINDS = ["marks", "committable", "partitioned", "transactional", "at-most-once"]
 def test_lag_and_commit_reach_the_end(
     settings, producer_settings, cluster, system, transactions, committed, wait_for, kind, sizes
 ):
-    # lag said 1,001 for ever after an aborted transaction of 1,000 records, and the group stayed as far behind
+    # lag said 1,001 forever after an aborted transaction of 1,000 records, and the group stayed as far behind
     topic = f"ends-{kind}-{'-'.join(map(str, sizes)).replace('--', '-a')}"
     transactions(topic, *sizes)
     if kind == "transactional":

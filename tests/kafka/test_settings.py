@@ -99,7 +99,7 @@ def test_a_client_beside_another_has_its_user_and_its_patience_and_nothing_else(
     ],
 )
 def test_what_would_fail_later_or_never_is_refused_where_it_is_written(make, said):
-    # librdkafka takes "^orders" for a pattern and waits for a topic "a b" for ever
+    # librdkafka takes "^orders" for a pattern and waits for a topic "a b" forever
     with pytest.raises(BuildError, match=said):
         make()
 

@@ -189,7 +189,7 @@ def test_a_source_that_has_left_is_forgotten(settings):
 
 
 def test_what_two_sources_hold_back_reaches_the_consumer_in_the_order_in_which_it_was_put_together(settings):
-    """One source: b -> the other: a and b -> the first releases b: a. If the last two messages pass each other, b waits for ever."""
+    """One source: b -> the other: a and b -> the first releases b: a. If the last two messages pass each other, b waits forever."""
     shared, nobody_else_can_come_between = SharedActor(settings), []
     shared._tell = lambda message: nobody_else_can_come_between.append(shared._lock.locked())
     shared.hold_back(Reader(), frozenset([TopicPartition("t", 0)]))

@@ -38,7 +38,7 @@ def test_a_side_that_fails_aborts_the_transaction_and_the_next_run_repeats_what_
     side: str,
     k: int,
 ) -> None:
-    """Also in the last chunk: `also_to` has completed then and passes no failure on, and the transaction waited for ever."""
+    """Also in the last chunk: `also_to` has completed then and passes no failure on, and the transaction waited forever."""
     topic = topic_with(f"in-{side}-{k}", [b"%d" % n for n in range(N)])
     out = f"out-{side}-{k}"
     cluster.create_topic(out, partitions=1)

@@ -237,7 +237,7 @@ def test_a_topology_that_fails_at_the_start_leaves_no_run_behind(system):
 
 
 def test_a_topology_whose_global_table_is_not_there_leaves_no_thread_behind(cluster, settings, system) -> None:
-    """Threads that look after the internal topics ran already when the missing topic was found, and asked the broker ten times a second for ever."""
+    """Threads that look after the internal topics ran already when the missing topic was found, and asked the broker ten times a second forever."""
     cluster.create_topic("no-table-orders", partitions=1)
     topics = Consumer.topics(replace(settings, group_id="no-table"), until="end")
     countries = topics.global_table("no-such-table")

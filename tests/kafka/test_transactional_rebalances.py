@@ -225,7 +225,7 @@ class Stuck:
 def test_a_run_fails_when_librdkafka_does_not_come_back_and_the_next_one_goes_on(
     cluster, settings, system, wait_for, committed, read_all, monkeypatch
 ):
-    # The coordinator of the group had left the cluster: librdkafka waited for it for ever, and so did the stream.
+    # The coordinator of the group had left the cluster: librdkafka waited for it forever, and so did the stream.
     cluster.create_topic("stuck", partitions=2)
     cluster.create_topic("stuck-out", partitions=2)
     genuine, stuck = StreamProducer.send_offsets, []

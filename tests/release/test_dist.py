@@ -104,6 +104,7 @@ def test_a_release_can_be_checked_and_built_again(tmp_path: Path, capsys: pytest
     (wheel,) = folder.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert "streamactors/cli/main.py" in names
+    assert {"streamactors/docs/operators/index.md", "streamactors/docs/reference/index.md"} <= set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert dist.main(["--into", str(folder), "--allow-changes"]) == 2
     assert "is not empty" in capsys.readouterr().err

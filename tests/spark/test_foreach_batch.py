@@ -59,7 +59,7 @@ def test_rows_reach_spark_over_tls(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.expects_log("nobody has read its result")
 def test_a_side_sink_that_fails_late_ends_the_query_and_its_element_comes_again(spark: Any, tmp_path: Path) -> None:
-    """The side's failure came when `also_to` had completed, and the query waited for ever for the side to be done."""
+    """The side's failure came when `also_to` had completed, and the query waited forever for the side to be done."""
     written: Written = []
     seen: list[int] = []
 

@@ -139,7 +139,7 @@ def test_a_system_that_ends_stops_the_query(query: FakeQuery) -> None:
 def test_a_checkpoint_that_cannot_be_reached_ends_the_query(
     query: FakeQuery, actor_system: ActorSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # who waited for the end of the query waited for ever
+    # who waited for the end of the query waited forever
     def unreachable(*_: Any) -> None:
         raise SparkError("hdfs://nowhere: Spark cannot use its file system")
 

@@ -141,7 +141,7 @@ def test_a_cancelled_stream_cancels_its_calls_on_the_loop(actor_system: ActorSys
 
 
 def test_a_loop_that_ends_before_the_stream_fails_it_instead_of_holding_it(actor_system: ActorSystem) -> None:
-    """The future of a call on a closed loop never ends: the stream stood for ever."""
+    """The future of a call on a closed loop never ends: the stream stood forever."""
     runs: list[Any] = []
 
     async def main() -> None:

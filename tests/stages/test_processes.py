@@ -108,7 +108,7 @@ def test_a_process_is_ended_when_the_stream_is_cancelled():
 
 
 def test_a_process_that_has_closed_its_output_is_ended_when_the_stream_is_cancelled(tmp_path):
-    """The stream waits for its exit code then. The process got no signal, and the stage waited for ever."""
+    """The stream waits for its exit code then. The process got no signal, and the stage waited forever."""
     heard = tmp_path / "heard"
     os.mkfifo(heard)
     script = 'echo $$; exec >&-; cat > /dev/null; echo > "$0"; while :; do sleep 0.05; done'

@@ -41,7 +41,7 @@ ROWS = st.lists(
 def test_a_filter_says_that_a_result_has_left_if_the_value_before_passed_it(
     windows: str, steps: str, semantics: str, rows: list[tuple[str, str, int]], aggregate: str
 ) -> None:
-    """Only the old value of an update says so. An update without it would leave the result in the filtered table for ever."""
+    """Only the old value of an update says so. An update without it would leave the result in the filtered table forever."""
     check(Case(WINDOWS[windows], aggregate, STEPS[steps], tuple(rows), False, semantics))
 
 

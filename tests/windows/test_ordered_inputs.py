@@ -307,7 +307,7 @@ class Reading:
 
 
 def test_a_stage_that_has_ended_holds_no_input_back_and_is_waited_for_no_more(timeless: ActorSystem) -> None:
-    """Two stages read the same topics -> the first holds the left one back, and is cancelled -> the second waited for the left topic for ever,
+    """Two stages read the same topics -> the first holds the left one back, and is cancelled -> the second waited for the left topic forever,
     and a revocation for what the first one holds."""
     source = Reading()
     with Bench(timeless, stage()) as first, Bench(timeless, stage()) as second:

@@ -31,7 +31,7 @@ from typing import Any
 
 _SUBREAPER = 36
 _MEMORY = 4 << 30
-"""Bytes of data that a child may have: a mutant may loop for ever and keep what it makes."""
+"""Bytes of data that a child may have: a mutant may loop forever and keep what it makes."""
 LEAST_S = 20.0
 SPARK_S = 120.0
 """Every test has at least this time. The first Spark test of a child starts a session, which was there already when the test was recorded."""

@@ -75,7 +75,7 @@ class Polled(Generic[T]):
                     self.problem = None
                 except StreamActorsError as error:
                     self.problem = str(error)
-                except Exception as error:  # noqa: BLE001  # the page shows it; a thread that ends would show old figures for ever
+                except Exception as error:  # noqa: BLE001  # the page shows it; a thread that ends would show old figures forever
                     _log.debug("%s", self._name, exc_info=True)
                     self.problem = f"{type(error).__name__}: {error}"
                 self._over.wait(self._every_s)

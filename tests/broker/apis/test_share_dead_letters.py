@@ -122,7 +122,7 @@ def test_a_record_that_was_delivered_too_often_takes_its_value_along_if_the_grou
 
 def test_a_letter_of_very_many_batches_arrives_whole(live: LiveBroker) -> None:
     # Each batch was written by the call that had written the one before. Some two hundred of them were more calls than Python allows,
-    # the rest of the letter was lost, and its records stayed on their way for ever.
+    # the rest of the letter was lost, and its records stayed on their way forever.
     live.create_topic(QUEUE, 1, errors_deadletterqueue_group_enable="true", max_message_bytes=400)
     configure(live)
     append(live, *(b"%d" % each for each in range(400)))

@@ -130,7 +130,7 @@ def test_the_last_request_of_a_session_may_acknowledge(live: LiveBroker) -> None
 
 
 def test_a_delivery_counts_when_its_member_and_then_the_broker_fails(tmp_path: Path) -> None:
-    # nats-server 5346: the number of deliveries was wrong after a consumer had failed, and some messages were delivered for ever.
+    # nats-server 5346: the number of deliveries was wrong after a consumer had failed, and some messages were delivered forever.
     with LiveBroker(tmp_path / "data", SETTINGS) as live:
         prepare(live)
         append(live, b"a")

@@ -212,7 +212,7 @@ def test_transactional_records_need_a_transactional_id(client: WireClient, topic
 
 
 def test_a_topic_that_asks_for_more_replicas_than_it_has_gets_its_markers(client: WireClient, tx: str) -> None:
-    # The marker was refused for ever, and no producer could use the transactional id again.
+    # The marker was refused forever, and no producer could use the transactional id again.
     strict = [{"name": "min.insync.replicas", "value": "2"}]
     topic = {"name": f"{tx}-strict", "num_partitions": 1, "replication_factor": 1, "configs": strict}
     assert client.call(19, 7, {"topics": [topic], "timeout_ms": 30_000}).topics[0].error_code == 0

@@ -126,7 +126,7 @@ def test_another_reason_is_logged_too_and_the_failures_are_bounded(
 
 
 def test_a_pause_that_ends_while_a_request_is_judged_leaves_it_not_without_an_answer() -> None:
-    # The pause lasts: the topic is not asked for -> the pause is over: its failure is not passed on either -> the request waited for ever.
+    # The pause lasts: the topic is not asked for -> the pause is over: its failure is not passed on either -> the request waited forever.
     rig = Rig()
     rig.need("t")
     rig.answer(REFUSED)

@@ -74,7 +74,7 @@ def test_a_static_member_whose_return_cannot_be_written_keeps_its_old_id() -> No
 
 def test_a_static_member_whose_return_took_the_log_longer_than_its_session_can_still_expire() -> None:
     # joins -> the log is slow -> its session runs out, which is ignored while its request waits -> the log answers: had
-    # nobody started the session again, a client that died meanwhile would keep its partitions for ever.
+    # nobody started the session again, a client that died meanwhile would keep its partitions forever.
     world = World()
     world.stable("i0")
     world.auto_write = False

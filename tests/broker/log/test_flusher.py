@@ -214,7 +214,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("patient")
 def test_a_sync_waits_for_the_writers_that_were_just_answered(tmp_path: Path) -> None:
     # The first sync answers one writer while another waits. Were the second to begin at once, each of the two would
-    # wait for the other's sync and then for its own, for ever.
+    # wait for the other's sync and then for its own, forever.
     delivered: list[int] = []
     threads: list[threading.Thread] = []
 

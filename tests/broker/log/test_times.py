@@ -34,7 +34,7 @@ def lying(*timestamps: int, **header: int) -> memoryview:
 
 
 def test_a_greatest_timestamp_that_lies_in_the_future_is_corrected(make_log: MakeLog) -> None:
-    # believed, it would keep the segment for ever, and hide its records from who asks by time
+    # believed, it would keep the segment forever, and hide its records from who asks by time
     log = make_log()
     log.append_as_leader(lying(NOW_MS - 5, NOW_MS - 9, greatest=LAST_TIME), 0, NOW_MS)
     log.append_as_leader(lying(NOW_MS, greatest=-1), 0, NOW_MS)

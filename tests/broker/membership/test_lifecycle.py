@@ -133,7 +133,7 @@ EVENTS = st.lists(
 
 @given(events=EVENTS)
 def test_a_life_has_one_timer_at_most_and_one_request_under_way(events: list[str]) -> None:
-    """Every step sets a new timer. The timer before it was once forgotten by a mutant: each of them asked for ever."""
+    """Every step sets a new timer. The timer before it was once forgotten by a mutant: each of them asked forever."""
     rig = Rig()
     what: dict[str, Callable[[], object]] = {
         "time": lambda: rig.pass_time(60.0),

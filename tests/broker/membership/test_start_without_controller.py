@@ -1,4 +1,4 @@
-"""A member whose controllers have gone for ever fails its start, and its process does not outlive its parent."""
+"""A member whose controllers have gone forever fails its start, and its process does not outlive its parent."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def test_a_vote_of_an_epoch_that_has_another_leader_or_is_over_counts_no_more() 
 
 
 def test_a_voter_supports_no_other_candidate_while_the_one_with_its_vote_can_be_elected() -> None:
-    # Two candidates need the vote of the third node. It answered the pre-votes of both at once, so both began the next epoch at the same time, for ever.
+    # Two candidates need the vote of the third node. It answered the pre-votes of both at once, so both began the next epoch at the same time, forever.
     state = replica()
     assert state.vote(Vote(7, 3, 0, 0, False), 500.0)[0].granted
     due_ms = state.deadline_ms

@@ -59,7 +59,7 @@ def test_version_0_is_answered_when_the_new_set_is_committed(monkeypatch: pytest
 
 
 def test_a_node_that_adds_itself_is_answered_before_the_commit_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    # An Apache Kafka controller with controller.quorum.auto.join.enable asked every 2 s for ever: version 0 has no field for this.
+    # An Apache Kafka controller with controller.quorum.auto.join.enable asked every 2 s forever: version 0 has no field for this.
     rig = Rig(monkeypatch)
     rig.add(when_committed=False)
     assert rig.answers == [Changed()]

@@ -230,7 +230,7 @@ def test_a_removal_whose_answer_was_an_error_can_have_been_carried_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The leader appended the removal -> another node was elected, so the request was answered with NOT_LEADER_OR_FOLLOWER -> the new leader
-    # committed the removal. A test that asked again until the answer was NONE got VOTER_NOT_FOUND for ever.
+    # committed the removal. A test that asked again until the answer was NONE got VOTER_NOT_FOUND forever.
     genuine = VoterRequests._append
 
     def append(requests: VoterRequests, *arguments: Any) -> None:

@@ -24,7 +24,7 @@ class Half:
 
 
 def test_a_worker_that_dies_right_behind_its_failure_cancels_upstream() -> None:
-    # its next frame would have said so; upstream waited for ever
+    # its next frame would have said so; upstream waited forever
     remote = RemoteIsland(b"", "divide", None, "", exact=True)
     upstream, downstream = Half(), Half()
     remote.connect(upstream, downstream)

@@ -169,7 +169,7 @@ def test_a_versioned_table_gives_the_version_of_the_rows_time_and_skips_old_ones
 
 @pytest.mark.parametrize(("semantics", "joined"), [("strict", []), ("kafka", ["o+late"])])
 def test_kafkas_semantics_forget_a_deletion_at_the_time_of_the_only_version(semantics: Any, joined: list[str]) -> None:
-    # Recorded from Kafka Streams 4.1.1: a price that comes late is valid for ever, though the key was deleted behind it.
+    # Recorded from Kafka Streams 4.1.1: a price that comes late is valid forever, though the key was deleted behind it.
     driver = TopologyDriver(
         lambda topics: topics.stream("orders").join_table(topics.table("prices", history=100), pair),
         semantics=semantics,

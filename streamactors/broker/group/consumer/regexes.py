@@ -1,7 +1,7 @@
 """Subscriptions by regular expression: when they are resolved, and what follows from it.
 
 Owner: the state machine of consumer groups; pure but for `resolve`, which runs RE2 over the names of all topics on a helper thread. Python's `re` is
-never used: an expression of a client could take it for ever. Source: KIP-848; Apache Kafka's TopicRegexResolver, which uses RE2/J."""
+never used: an expression of a client could take it forever. Source: KIP-848; Apache Kafka's TopicRegexResolver, which uses RE2/J."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class ShareSession:
         self.named: set[Place] = set()
 
     def in_turn(self, epoch: int) -> list[Place]:
-        """Return the partitions, beginning with another one for each request, so that none waits for ever."""
+        """Return the partitions, beginning with another one for each request, so that none waits forever."""
         places = list(self.places)
         at = epoch % len(places) if places and epoch > 0 else 0
         return places[at:] + places[:at]
