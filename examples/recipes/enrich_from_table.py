@@ -35,7 +35,7 @@ def main(cluster: Cluster) -> None:
         ("orders", "anna", {"item": "tea"}, 2_000),
         ("customers", "anna", {"city": "Bergen"}, 3_000),
         ("orders", "anna", {"item": "jam"}, 4_000),
-        ("orders", "bob", {"item": "rye"}, 5_000),  # bob is in no row of the table: how="left" would keep his order
+        ("orders", "bob", {"item": "rye"}, 5_000),  # no table row for bob: how="left" would keep it
     ]
     records = [ProducerRecord(topic, value, key, timestamp=time) for topic, key, value, time in rows]
     writer = Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers), key="string", value="json")

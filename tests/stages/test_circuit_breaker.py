@@ -249,6 +249,17 @@ def test_listeners_hear_each_move(breaker, clock):
     assert heard == ["closed to open", "open to half-open", "half-open to closed"]
 
 
+@pytest.mark.expects_log("circuit pay is open", "raised ZeroDivisionError")
+def test_a_listener_that_raises_takes_no_result_and_no_error_away(breaker, clock):
+    heard: list[str] = []
+    breaker.on_change(lambda old, new: 1 // 0)
+    breaker.on_change(lambda old, new: heard.append(new))
+    open_it(breaker)
+    clock.advance("10s")
+    assert breaker(lambda: 1)() == 1
+    assert heard == ["open", "half-open", "closed"]
+
+
 def test_a_guarded_function_keeps_its_name_and_kind(breaker):
     guarded = breaker(Service().pay)
     assert (guarded.__name__, guarded.__doc__) == ("pay", "Pay x.")

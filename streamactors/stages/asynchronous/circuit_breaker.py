@@ -19,6 +19,7 @@ from streamactors.durations import Duration
 from streamactors.engine.awaiting import can_be_awaited
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError, CircuitOpen, CircuitTimeout
+from streamactors.log_limit import log_limited
 from streamactors.stages.asynchronous.breaker_state import (
     Abandoned,
     Admitted,
@@ -222,7 +223,11 @@ class CircuitBreaker:
         else:
             _log.info("circuit %s is %s", self.name, moved.new.value)
         for listener in tuple(self._listeners):
-            listener(_told(moved.old), _told(moved.new))
+            try:
+                listener(_told(moved.old), _told(moved.new))
+            except Exception as error:  # noqa: BLE001  # the call keeps its own result or error
+                cause, text = (self.name, type(error)), "circuit %s: on_change of %r raised %s: %s"
+                log_limited(_log, logging.ERROR, cause, text, self.name, listener, type(error).__name__, error)
 
     # ── for the user ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +243,7 @@ class CircuitBreaker:
         return CircuitSnapshot(self.name, _told(circuit.state), circuit.failures, self._refused, left_ms)
 
     def on_change(self, fn: Callable[[State, State], Any]) -> None:
-        """Call `fn(old state, new state)` after each move, on the thread of the call that caused it. It must return soon."""
+        """Call `fn(old state, new state)` after each move, on the thread of the call that caused it. It must return soon; its errors are logged."""
         self._listeners.append(plain_function(f"CircuitBreaker {self.name}: on_change", fn))
 
     def __repr__(self) -> str:
