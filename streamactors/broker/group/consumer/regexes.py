@@ -15,6 +15,7 @@ from streamactors.broker.group.consumer.consumer_group import ConsumerGroup, Con
 from streamactors.broker.group.consumer.consumer_record import REGEX, ConsumerRecord
 from streamactors.broker.group.consumer.record_of import epoch_record, regex_record
 from streamactors.broker.group.metadata_hash import metadata_hash
+from streamactors.broker.group.stored_times import interval_is_over
 from streamactors.broker.re2_patterns import InvalidPattern, compiled
 
 
@@ -50,7 +51,7 @@ def _due(group: ConsumerGroup, old: str | None, new: str | None, around: Around,
     """Return the expressions that are to be resolved now."""
     first = next(iter(group.regexes.values()), None)
     resolved_ms = None if first is None else first.time_ms
-    if resolved_ms is not None and around.now_ms <= resolved_ms + REGEX_PAUSE_MS:
+    if resolved_ms is not None and not interval_is_over(resolved_ms, REGEX_PAUSE_MS + 1, around.now_ms):
         return frozenset()
     counts = Counter(group.subscribed_regexes)
     if old:
@@ -63,7 +64,7 @@ def _due(group: ConsumerGroup, old: str | None, new: str | None, around: Around,
         or len(wanted) != len(group.regexes)
         or (0 if first is None else first.version) < around.newest_topics
         or resolved_ms is None
-        or around.now_ms > resolved_ms + around.rules.regex_refresh_interval_ms
+        or interval_is_over(resolved_ms, around.rules.regex_refresh_interval_ms + 1, around.now_ms)
     )
     return wanted if due else frozenset()
 

@@ -22,6 +22,7 @@ from streamactors.broker.group.consumer.consumer_events import Around, Decision
 from streamactors.broker.group.consumer.consumer_group import ConsumerGroup, ConsumerMember
 from streamactors.broker.group.consumer.reconcile import subscribed_names
 from streamactors.broker.group.consumer.record_of import target_epoch_record, target_record
+from streamactors.broker.group.stored_times import interval_is_over
 from streamactors.broker.metadata.image import MetadataImage
 
 _ASSIGNORS_TABLE: Final = 2
@@ -75,8 +76,8 @@ def update_target(
 
 
 def _may_assign(group: ConsumerGroup, around: Around) -> bool:
-    made_ms, interval_ms = group.assignment_time_ms, around.rules.assignment_interval_ms
-    return made_ms == 0 or interval_ms == 0 or around.now_ms >= made_ms + interval_ms
+    made_ms = group.assignment_time_ms
+    return not made_ms or interval_is_over(made_ms, around.rules.assignment_interval_ms, around.now_ms)
 
 
 def _spec_of(group: ConsumerGroup, member: ConsumerMember, target: Partitions, image: MetadataImage) -> SpecMember:

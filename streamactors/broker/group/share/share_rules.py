@@ -31,6 +31,7 @@ from streamactors.broker.group.share.share_record import (
     TargetValue,
 )
 from streamactors.broker.group.share.simple_assignor import Subscriber, assign
+from streamactors.broker.group.stored_times import interval_is_over
 from streamactors.broker.metadata.image import MetadataImage
 
 LEAVES: Final = -1
@@ -253,8 +254,8 @@ class _Step:
         group, facts = self.group, self._facts
         if group.assignment_epoch >= group.epoch:
             return
-        due = group.assignment_ms + facts.assignment_interval_ms <= facts.now_ms
-        if group.assignment_ms and facts.assignment_interval_ms and not due:
+        made_ms = group.assignment_ms
+        if made_ms and not interval_is_over(made_ms, facts.assignment_interval_ms, facts.now_ms):
             return
         topics = facts.image.topics
         members = {
@@ -294,7 +295,7 @@ class _Step:
         young = {
             topic_id: topic
             for topic_id, topic in group.initializing.items()
-            if facts.now_ms - topic.since_ms < facts.initialize_retry_ms
+            if not interval_is_over(topic.since_ms, facts.initialize_retry_ms, facts.now_ms)
         }
         known = _joined(group.initialized, young)
         wanted: dict[uuid.UUID, TopicPartitions] = {}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from streamactors.broker.errors import ErrorCode, Refusal
+from streamactors.broker.group.stored_times import interval_is_over
 from streamactors.broker.group.streams.endpoints import partitions_by_endpoint
 from streamactors.broker.group.streams.membership import (
     check_room,
@@ -269,9 +270,8 @@ class _Heartbeat:
 
 def _may_assign(group: StreamsGroup, around: Around) -> bool:
     """Whether the time between two assignments is over."""
-    if not group.assignment_time_ms:
-        return True
-    return around.now_ms >= group.assignment_time_ms + around.rules.assignment_interval_ms
+    made_ms = group.assignment_time_ms
+    return not made_ms or interval_is_over(made_ms, around.rules.assignment_interval_ms, around.now_ms)
 
 
 def first_assignment(group: StreamsGroup, known: Remembered, around: Around) -> Decision:

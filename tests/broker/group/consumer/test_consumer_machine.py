@@ -205,3 +205,14 @@ def test_the_assignment_interval_joins_changes() -> None:
     world.advance(1_000)
     world.ask(clients[0])
     assert world.group.assignment_epoch == 5
+
+
+def test_a_target_that_a_node_with_a_fast_clock_has_made_holds_the_next_one_up_no_longer_than_others() -> None:
+    # Its coordinator's clock was an hour ahead; for an hour the next coordinator assigned nothing, and new members waited.
+    world = ConsumerWorld({"a": 4}, ConsumerRules(assignment_interval_ms=1_000))
+    first, second = (Client(each, None, ("a",)) for each in ("first", "second"))
+    world.now_ms += 3_600_000
+    world.ask(first)
+    world.now_ms -= 3_600_000
+    world.ask(second)
+    assert world.group.assignment_epoch == world.group.epoch

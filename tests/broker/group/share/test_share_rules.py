@@ -139,6 +139,19 @@ def test_share_partitions_that_nobody_has_begun_are_begun_again_once_an_interval
         world.now_ms += 9_000
 
 
+def test_a_target_of_a_node_whose_clock_was_ahead_holds_no_other_up() -> None:
+    world = World(t=1)
+    world.now_ms += 3_600_000
+    world.beat("a", 0, "t")
+    world.begin()
+    world.now_ms += 1_000
+    world.beat("a", 2)
+    world.now_ms -= 3_600_000
+    world.beat("b", 0, "t")
+    assert world.group.assignment_epoch == world.group.epoch
+    assert world.group.targets["b"] == {world.id_of("t"): frozenset({0})}
+
+
 def test_two_members_of_one_partition_share_it() -> None:
     world = World(t=1)
     world.beat("a", 0, "t")

@@ -130,8 +130,11 @@ class World:
         for name in sorted(late & self.group.members.keys()):
             self._carry_out(remove(self.group, self.known, self.group.members[name]))
 
-    def fail_over(self) -> None:
-        """Another coordinator reads the log."""
+    def fail_over(self, ahead_ms: int = 0) -> None:
+        """Another coordinator reads the log; its clock is `ahead_ms` ahead of the last one's."""
+        self.now_ms += ahead_ms
+        self.sessions = {name: at + ahead_ms for name, at in self.sessions.items()}
+        self.rebalances = {name: (at + ahead_ms, epoch) for name, (at, epoch) in self.rebalances.items()}
         group = fold(StreamsGroup("app"), self.log) or StreamsGroup("app")
         assert group == self.group
         self.group, self.known = group, Remembered()

@@ -32,7 +32,7 @@ def history(seed: int) -> None:
         elif chance < 0.95:
             world.pass_time(random.choice([10, 1_000, 4_000, 20_000]))
         elif chance < 0.98:
-            world.fail_over()
+            world.fail_over(random.choice([0, 3_600_000, -3_600_000]))
         else:
             world.topics["in"] += 1
             world.topics = {"in": world.topics["in"]}  # the application was reset: its internal topics are gone
