@@ -1,0 +1,3 @@
+"""Seeded simulation of a user's own pipelines.
+
+`world/` runs every task on one scheduler under virtual time. The product imports nothing of this package."""

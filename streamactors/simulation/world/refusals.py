@@ -1,0 +1,66 @@
+"""What a world refuses: sockets, processes and sleeps that reach the operating system, whoever asks for them.
+
+Owner: the process. An audit hook hears of every such call, also of one whose function was bound before the world began. CPython has no way to take a
+hook away, so it stays after the first world; it does nothing on threads outside a world."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from streamactors.simulation.world.errors import NotSimulated
+from streamactors.simulation.world.here import here
+
+_SOCKET: Final = "a socket", "replace the client by a function or an object of the test"
+_PROCESS: Final = "a process", "run the work in this process, or test it outside the simulation"
+_REFUSED: Final[dict[str, tuple[str, str]]] = {
+    "socket.__new__": _SOCKET,
+    "socket.connect": _SOCKET,
+    "socket.bind": _SOCKET,
+    "socket.getaddrinfo": ("a look-up of a host", _SOCKET[1]),
+    "socket.gethostbyname": ("a look-up of a host", _SOCKET[1]),
+    "subprocess.Popen": _PROCESS,
+    "os.fork": _PROCESS,
+    "os.forkpty": _PROCESS,
+    "os.posix_spawn": _PROCESS,
+    "os.system": _PROCESS,
+    "os.exec": _PROCESS,
+    "pty.spawn": _PROCESS,
+    "time.sleep": ("a sleep of the operating system", "call time.sleep by its name, which the world replaces, not by a reference kept in a class or a default"),
+    "_thread.start_new_thread": ("a thread of the operating system", "start it by threading.Thread, which the world runs as a task"),
+}  # fmt: skip
+_installed = False
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    refused = _REFUSED.get(event)
+    if refused is None:
+        return
+    scheduler = here()
+    if scheduler is None or scheduler.current is None:
+        return
+    what, way_out = refused
+    detail = f" ({arguments[0]!r})" if event == "subprocess.Popen" else ""
+    raise NotSimulated(
+        f"{event}{detail}: a simulated world has no {what.removeprefix('a ')}: {way_out}; asked for at {_caller()}"
+    )
+
+
+def _caller() -> str:
+    """The innermost line outside the standard library."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith((sys.base_prefix, "<frozen")) and "site-packages" not in file
+
+
+def install() -> None:
+    """Listen, once per process."""
+    global _installed
+    if not _installed:
+        _installed = True
+        sys.addaudithook(_hear)

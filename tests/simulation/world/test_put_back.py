@@ -1,0 +1,126 @@
+"""What a world replaces is replaced for its own thread, and put back after it, also after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import copyreg
+import datetime
+import gc
+import pickle
+import random
+import selectors
+import sys
+import threading
+import time
+import uuid
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from streamactors import ActorSystem
+from streamactors.simulation.world.errors import SimulationError, WorldStuck
+from streamactors.simulation.world.simulated import SimulatedWorld
+from tests.simulation.world.shapes import run
+
+
+def _everything() -> dict[str, Any]:
+    """All names of all modules, and the class attributes that a world replaces."""
+    found = {
+        f"{name}.{key}": id(value)
+        for name, module in list(sys.modules.items())
+        if isinstance(module, ModuleType)
+        for key, value in list(vars(module).items())
+        if not key.startswith("__") and not name.startswith(("streamactors.simulation", "hypothesis"))
+    }
+    classes: list[Any] = [selectors.EpollSelector, asyncio.selector_events.BaseSelectorEventLoop, random.Random]
+    for cls in classes:
+        found |= {f"{cls.__name__}.{key}": id(value) for key, value in vars(cls).items()}
+    return found | {
+        "excepthook": id(threading.excepthook),
+        "random": hash(random.getstate()),
+        "node": uuid._node,  # type: ignore[attr-defined]
+        "threads": sorted(threading._active),  # type: ignore[attr-defined]
+        "reducers": dict(copyreg.dispatch_table),
+        "gc": gc.isenabled(),
+        "traced": sys.gettrace(),
+    }
+
+
+def test_everything_is_put_back_after_a_run_and_after_a_failure() -> None:
+    SimulatedWorld(1).run(lambda: run("own_threads"))  # imports and caches of the first run
+    before = _everything()
+    SimulatedWorld(1).run(lambda: run("own_threads"))
+
+    def fails() -> None:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        ActorSystem("left running").pool.spawn(lambda message: time.sleep(10), "sleeps").tell(1)
+        raise KeyError("the pipeline's own error")
+
+    with pytest.raises(KeyError, match="the pipeline's own error"):
+        SimulatedWorld(2).run(fails)
+    with pytest.raises(WorldStuck):
+        SimulatedWorld(3).run(threading.Event().wait)
+    after = _everything()
+    assert {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)} == set()
+
+
+def test_other_threads_keep_real_time_and_real_locks() -> None:
+    asked, answered = threading.Event(), threading.Event()
+    seen: dict[str, Any] = {}
+
+    def outside() -> None:
+        asked.wait(10)
+        seen["time"] = time.monotonic()
+        seen["lock"] = type(threading.Lock())
+        answered.set()
+
+    thread = threading.Thread(target=outside)
+    thread.start()
+    real_set, real_is_set = asked.set, answered.is_set
+
+    def main() -> float:
+        real_set()
+        while not real_is_set():
+            pass
+        return time.monotonic()
+
+    assert SimulatedWorld(0).run(main) == 0
+    thread.join()
+    assert seen["time"] > 1
+    assert seen["lock"] is type(threading.Lock())
+
+
+def test_time_and_chance_are_the_worlds() -> None:
+    def main() -> list[Any]:
+        time.sleep(3600)
+        return [
+            time.time(),
+            datetime.datetime.now(datetime.UTC),
+            datetime.date.today().year,
+            pickle.loads(pickle.dumps(datetime.datetime.now())),
+            isinstance(datetime.datetime(2020, 1, 1), datetime.date),
+            random.random(),
+            random.Random().random(),
+            uuid.uuid4(),
+            uuid.uuid1(),
+        ]
+
+    began = time.monotonic()
+    first = SimulatedWorld(5).run(main)
+    assert time.monotonic() - began < 5
+    assert first == SimulatedWorld(5).run(main)
+    assert first[0] == 1_600_003_600
+    assert first[1] == datetime.datetime(2020, 9, 13, 13, 26, 40, tzinfo=datetime.UTC)
+    assert first[4] is True
+    other = SimulatedWorld(6).run(main)
+    assert {first[at] == other[at] for at in (5, 6, 7)} == {False}
+
+
+def test_a_world_runs_once_and_not_inside_another() -> None:
+    world = SimulatedWorld(0)
+    world.run(lambda: None)
+    with pytest.raises(SimulationError, match="runs once"):
+        world.run(lambda: None)
+    with pytest.raises(SimulationError, match="inside a world"):
+        SimulatedWorld(0).run(lambda: SimulatedWorld(1).run(lambda: None))
