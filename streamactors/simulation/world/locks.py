@@ -13,7 +13,7 @@ from typing import Any
 
 from streamactors.simulation.world.errors import SimulationError
 from streamactors.simulation.world.here import here
-from streamactors.simulation.world.scheduler import Scheduler
+from streamactors.simulation.world.scheduler import A_LOCK, Scheduler
 from streamactors.simulation.world.task import Task
 
 _real_queue = queue.SimpleQueue
@@ -29,9 +29,12 @@ def until_us(scheduler: Scheduler, timeout_s: float | None) -> int | None:
 class Lock:
     """A `threading.Lock` of a world."""
 
-    __slots__ = ("__weakref__", "_holder", "_waiting")
+    __slots__ = ("__weakref__", "_holder", "_home", "_waiting")
 
     def __init__(self) -> None:
+        scheduler = here()
+        maker = None if scheduler is None else scheduler.current
+        self._home = "" if maker is None else maker.instance  # the instance that made it
         self._holder: object = None  # the task that took it; True when it was taken outside of tasks
         self._waiting: list[Task] = []
 
@@ -52,10 +55,10 @@ class Lock:
         if task is None:
             raise SimulationError("a lock that a task holds is wanted outside of all tasks: it would never be free")
         until = until_us(scheduler, timeout)
-        while self._holder is not None:
+        while self._holder is not None and not self._is_left():
             self._waiting.append(task)
             try:
-                woken = scheduler.park("a lock", until)
+                woken = scheduler.park(A_LOCK, until)
             finally:
                 if task in self._waiting:
                     self._waiting.remove(task)
@@ -84,12 +87,10 @@ class Lock:
         """Return whether the lock is held."""
         return self._holder is not None
 
-    def abandon(self, instance: str) -> None:
-        """Free the lock if a task of a crashed instance holds it: a lock of a process ends with the process."""
+    def _is_left(self) -> bool:
+        """Whether a crashed instance holds a lock that is not its own. What a process locks outside, such as a file, is free when it dies."""
         holder = self._holder
-        if isinstance(holder, Task) and holder.instance == instance and holder.gone:
-            self._holder = None
-            self._wake()
+        return isinstance(holder, Task) and holder.gone and holder.instance != self._home
 
     def __enter__(self) -> bool:
         return self.acquire()

@@ -1,4 +1,5 @@
-"""What a world refuses: sockets, processes and sleeps that reach the operating system, whoever asks for them.
+"""What a world refuses: sockets and processes, whoever asks for them. From Python 3.13 on also a sleep that reaches the operating system.
+Threads that user code starts are not refused: they are tasks.
 
 Owner: the process. An audit hook hears of every such call, also of one whose function was bound before the world began. CPython has no way to take a
 hook away, so it stays after the first world; it does nothing on threads outside a world."""
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
+from streamactors.actors.workers.process import WorkerProcess
 from streamactors.simulation.world.errors import NotSimulated
 from streamactors.simulation.world.here import here
 
@@ -26,7 +28,7 @@ _REFUSED: Final[dict[str, tuple[str, str]]] = {
     "os.system": _PROCESS,
     "os.exec": _PROCESS,
     "pty.spawn": _PROCESS,
-    "time.sleep": ("a sleep of the operating system", "call time.sleep by its name, which the world replaces, not by a reference kept in a class or a default"),
+    "time.sleep": ("a sleep of the operating system", "call time.sleep by its name, which the world replaces"),
     "_thread.start_new_thread": ("a thread of the operating system", "start it by threading.Thread, which the world runs as a task"),
 }  # fmt: skip
 _installed = False
@@ -56,6 +58,18 @@ def _caller() -> str:
 
 def _is_library(file: str) -> bool:
     return file.startswith((sys.base_prefix, "<frozen")) and "site-packages" not in file
+
+
+def _no_process(process: object, job: bytes) -> None:
+    raise NotSimulated(
+        "worker processes (map_parallel, with_processes, process=True) are not simulated: in the test, run the stage in this process by "
+        "map_async or without process=True"
+    )
+
+
+def attributes() -> list[tuple[object, str, object]]:
+    """Return (class, attribute, replacement) for what is refused before it reaches the operating system."""
+    return [(WorkerProcess, "__init__", _no_process)]
 
 
 def install() -> None:

@@ -30,6 +30,8 @@ SWITCHES_AT_LOCKS: Final = 0.05
 """How often a task gives way when it takes a free lock."""
 SWITCHES_AT_WAKING: Final = 0.5
 """How often a task gives way to those that it has just woken."""
+A_LOCK: Final = "a lock"
+"""What a task waits for that wants a lock."""
 _ENDINGS: Final = 100
 """How often a task is ended that catches what ends it."""
 
@@ -325,6 +327,9 @@ class Scheduler:
             if isinstance(what, Step) and what.instance == instance:
                 what.cancelled = True
         self.paused.pop(instance, None)
+        for task in list(self.tasks):
+            if task.waits == A_LOCK:
+                self.wake(task)  # the lock may be free now
 
     def leave_if_gone(self) -> None:
         """Does not return in a task whose instance has crashed."""

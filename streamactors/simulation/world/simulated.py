@@ -58,7 +58,6 @@ class SimulatedWorld:
         self._max_steps = max_steps
         self._max_us = int(max_time_s * 1e6)
         self._scheduler: Scheduler | None = None
-        self._patches: Patches | None = None
         self._defaults = Defaults()
         self._disks: Disks | None = None
 
@@ -93,7 +92,7 @@ class SimulatedWorld:
     def _replaced(self, scheduler: Scheduler) -> Iterator[None]:
         refusals.install()
         chance = Chance(self.seed)
-        self._patches = patches = Patches(
+        patches = Patches(
             [
                 *times.replacements(),
                 *threads.replacements(),
@@ -102,7 +101,12 @@ class SimulatedWorld:
                 *chance.replacements(),
                 (ElasticPool, WorldPool),
             ],
-            [*polls.attributes(), *threads.attributes(), (system_module, "_default", self._defaults)],
+            [
+                *polls.attributes(),
+                *threads.attributes(),
+                *refusals.attributes(),
+                (system_module, "_default", self._defaults),
+            ],
         )
         tables = [(vars(threading)[name], vars(threading)[name].copy()) for name in _TABLES]
         names, reducers = owners._names.copy(), copyreg.dispatch_table.copy()
@@ -192,7 +196,6 @@ class SimulatedWorld:
 
         Its disk keeps what was written; `torn`: dice may cut the end off the file that was written last. `start` runs it again."""
         assert self._disks is not None
-        assert self._patches is not None
         scheduler = self._running
         self.note("crash", of=instance)
         tear = self._disks.crash(instance, torn=torn)
@@ -200,8 +203,6 @@ class SimulatedWorld:
             self.note("torn write", of=instance, file=tear)
         self._defaults.forget(instance)
         scheduler.mark_gone(instance)
-        for lock in self._patches.locks:
-            lock.abandon(instance)
         scheduler.leave_if_gone()
 
     def lose_disk(self, instance: str) -> None:

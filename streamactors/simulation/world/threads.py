@@ -22,7 +22,6 @@ from streamactors.simulation.world.locks import Lock, RLock, SimpleQueue
 _start = _thread.start_new_thread
 _ident = _thread.get_ident
 _real_lock = _thread.allocate_lock
-_real_rlock = threading.RLock
 _sentinel = getattr(threading, "_set_sentinel", None)
 LOCK_TYPES: Final = (type(_real_lock()), type(_thread.RLock()))
 
@@ -48,8 +47,8 @@ def _allocate_lock() -> Any:
     return _real_lock() if here() is None else Lock()
 
 
-def _allocate_rlock(*arguments: Any, **named: Any) -> Any:
-    return _real_rlock(*arguments, **named) if here() is None else RLock()
+def _allocate_rlock() -> Any:
+    return _thread.RLock() if here() is None else RLock()
 
 
 def _set_sentinel() -> Any:
@@ -75,7 +74,7 @@ def replacements() -> list[tuple[object, object]]:
         (_ident, _get_ident),
         (_real_lock, _allocate_lock),
         (_thread.RLock, _allocate_rlock),
-        (_real_rlock, _allocate_rlock),
+        (threading.RLock, _allocate_rlock),
         (_sentinel, _set_sentinel),
         (queue.SimpleQueue, SimpleQueue),
         (threading.local, _threading_local.local),

@@ -6,6 +6,7 @@ import asyncio
 import copyreg
 import datetime
 import gc
+import importlib
 import pickle
 import random
 import selectors
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 import uuid
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -72,7 +74,7 @@ def test_other_threads_keep_real_time_and_real_locks() -> None:
     def outside() -> None:
         asked.wait(10)
         seen["time"] = time.monotonic()
-        seen["lock"] = type(threading.Lock())
+        seen["locks"] = (type(threading.Lock()), type(threading.RLock()))
         answered.set()
 
     thread = threading.Thread(target=outside)
@@ -88,7 +90,43 @@ def test_other_threads_keep_real_time_and_real_locks() -> None:
     assert SimulatedWorld(0).run(main) == 0
     thread.join()
     assert seen["time"] > 1
-    assert seen["lock"] is type(threading.Lock())
+    assert seen["locks"] == (type(threading.Lock()), type(threading.RLock()))
+
+
+MODULE = """
+import threading, time
+from datetime import datetime
+from time import monotonic
+LOCK, RLOCK, EVENT = threading.Lock(), threading.RLock(), threading.Event()
+BEGAN = monotonic()
+
+def now(read=time.monotonic):
+    with LOCK, RLOCK:
+        return monotonic(), read(), datetime.now().year
+"""
+
+
+def test_a_module_that_is_imported_in_a_world_is_a_usual_one_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_in_a_world.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def main() -> Any:
+        time.sleep(100)
+        return importlib.import_module("imported_in_a_world").now()
+
+    assert SimulatedWorld(0).run(main) == (100, 100, 2020)
+    module = sys.modules.pop("imported_in_a_world")
+    monkeypatch.setitem(sys.modules, "imported_in_a_world", module)
+    assert module.BEGAN > 0
+    assert module.BEGAN != 100
+    assert module.monotonic is time.monotonic
+    assert module.now.__defaults__ == (time.monotonic,)
+    assert module.datetime is datetime.datetime
+    kinds = (type(threading.Lock()), type(threading.RLock()), type(threading.Lock()))
+    assert (type(module.LOCK), type(module.RLOCK), type(module.EVENT._cond._lock)) == kinds
+    assert SimulatedWorld(0).run(main) == (100, 100, 2020)
 
 
 def test_time_and_chance_are_the_worlds() -> None:
