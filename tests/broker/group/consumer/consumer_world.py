@@ -105,8 +105,11 @@ class ConsumerWorld:
         return ErrorCode.NONE
 
     def take(self, client: Client) -> None:
-        """Let the client begin to read what it was given."""
-        client.owned = set(client.assigned)
+        """Let the client begin to read what it was given, unless a heartbeat that says what it owns has no answer yet.
+
+        Such a heartbeat may have given up what the client does not read yet, also with Apache Kafka: the next one is fenced."""
+        if not client.says_all:
+            client.owned = set(client.assigned)
 
     def leave(self, client: Client, epoch: int) -> None:
         with contextlib.suppress(Refusal):  # it is no member any more
