@@ -1,0 +1,1 @@
+"""A consumer's place in its group: `member.py` is what the consumer knows of it."""
