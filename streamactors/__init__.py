@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from streamactors.errors import AbruptTermination as AbruptTermination
     from streamactors.errors import BufferOverflow as BufferOverflow
     from streamactors.errors import BuildError as BuildError
+    from streamactors.errors import CallTimeout as CallTimeout
     from streamactors.errors import CircuitOpen as CircuitOpen
     from streamactors.errors import CircuitTimeout as CircuitTimeout
     from streamactors.errors import CompressionError as CompressionError

@@ -10,6 +10,7 @@ StreamActorsError
 │   ├── StreamLimitReached      limit(n) saw element n + 1
 │   ├── StreamTimeout           idle, initial, completion or back-pressure timeout
 │   ├── RateExceeded            throttle in enforcing mode
+│   ├── CallTimeout             a call of map_async lasted longer than its timeout
 │   ├── CircuitOpen             a circuit breaker has refused a call
 │   ├── CircuitTimeout          a call lasted longer than its circuit breaker allows
 │   ├── NoSuchElement           head, last or reduce of an empty stream
@@ -116,6 +117,10 @@ class StreamTimeout(StreamError, TimeoutError):
 
 class RateExceeded(StreamError):
     """`throttle` in enforcing mode was given elements faster than its rate."""
+
+
+class CallTimeout(StreamError, TimeoutError):
+    """A call of `map_async` lasted longer than its `timeout`, and was cancelled."""
 
 
 class CircuitOpen(StreamError):

@@ -1,4 +1,4 @@
-"""Rows with the answer of an HTTP service: limited, tried again, and given up for a while. python examples/recipes/enrich_over_http.py"""
+"""Rows with the answer of an HTTP service: limited, tried again, and put aside in the end. python examples/recipes/enrich_over_http.py"""
 
 import sys
 from typing import Any
@@ -24,30 +24,38 @@ def graph(bootstrap: str, client: httpx.AsyncClient, breaker: CircuitBreaker) ->
         answer.raise_for_status()
         return order.replace(value={**order.value, **answer.json()})
 
-    settings = ConsumerSettings(bootstrap, group_id="priced", auto_offset_reset="earliest")
+    settings, writing = ConsumerSettings(bootstrap, "priced", "earliest"), ProducerSettings(bootstrap)
     orders = Consumer.records(settings, Subscriptions.topics("orders"), key="string", value="json", until="end")
     again = RestartSettings("50ms", "5s", max_restarts=10, restart_on=worth_another_try)
-    priced = orders.throttle(100, per="1s").map_async(8, with_price, retry=again, breaker=breaker)
+    unpriced = Producer.dead_letter_sink(writing, "orders-unpriced", key="string", value="json")
+    priced = orders.throttle(100, per="1s").map_async(
+        20, with_price, timeout="2s", retry=again, breaker=breaker, dead_letters=unpriced
+    )
     return priced.map(lambda order: order.value).to_mat(Sink.to_list(), Keep.both)
 
 
 def worth_another_try(error: BaseException) -> bool:
-    """An answer such as 404 stays the same; 503, a timeout and an open circuit do not."""
+    """An answer such as 404 stays the same; 503 and a timeout do not."""
     return not (isinstance(error, httpx.HTTPStatusError) and error.response.status_code < 500)
 
 
 def main(cluster: Cluster, service: str) -> None:
-    cluster.create_topic("orders")
-    orders = [ProducerRecord("orders", {"item": item}, "anna") for item in ("tea", "jam", "rye")]
+    for topic in ("orders", "orders-unpriced"):
+        cluster.create_topic(topic)
+    orders = [ProducerRecord("orders", {"item": item}, "anna") for item in ("tea", "jam", "yak", "rye")]
     writer = Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers), key="string", value="json")
     Source.from_iterable(orders).run_with(writer).result(30)
 
-    breaker = CircuitBreaker("prices", max_failures=5, call_timeout="2s", reset_timeout="200ms")
+    breaker = CircuitBreaker("prices", max_failures=5, reset_timeout="200ms", fails_on=worth_another_try)
     client = httpx.AsyncClient(base_url=service)
     control, done = graph(cluster.bootstrap_servers, client, breaker).run()
     print(*done.result(30), sep="\n")
-    control.is_shutdown.result(30)
-    print("the circuit is", breaker.state)
+    control.is_shutdown.result(30)  # the dead letter is stored, and all offsets are committed
+    reading = ConsumerSettings(cluster.bootstrap_servers, "reader", "earliest")
+    for letter in Consumer.plain_source(
+        reading, Subscriptions.topics("orders-unpriced"), until="end"
+    ).run_iter():
+        print("aside:", letter.value, dict(letter.headers)["dead-letter.error"][:32])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from streamactors.stages.sources.hand_over import HandOver
 
 ROOMS = {path.name for path in Path(streamactors.stages.__file__).parent.iterdir() if path.is_dir()}
 WIDER = {
+    "asking": {"asynchronous"},
     "bytes": {"framing", "compression", "network"},
     "rows": {"framing", "transform", "files"},
     # `retry` runs a flow inside, as the restarts of control do; `validate` is a map whose failures are diverted

@@ -94,15 +94,15 @@ class ClickHouse(BaseHTTPRequestHandler):
 
 
 class Prices(BaseHTTPRequestHandler):
-    """A service of prices, which is down for its first seven requests."""
+    """A service of prices, which is down for its first seven requests and knows no yak."""
 
     asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
-        price = {"tea": 3, "jam": 5, "rye": 2}[self.path.removeprefix("/prices/")]
+        price = {"tea": 3, "jam": 5, "rye": 2}.get(self.path.removeprefix("/prices/"))
         answer = json.dumps({"price": price})
-        self.send_response(200 if len(self.asked) > 7 else 503)
+        self.send_response(503 if len(self.asked) <= 7 else 404 if price is None else 200)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer.encode())
@@ -153,7 +153,7 @@ def test_a_service_that_is_down_gets_time_and_is_asked_again(cluster, capsys):
     with serving(Prices) as address:
         runpy.run_path(str(program))["main"](cluster, address)
     assert capsys.readouterr().out == shown(page)[1]
-    assert len(Prices.asked) == 10
+    assert len(Prices.asked) == 11
 
 
 @pytest.mark.parametrize("page", programs(), ids=lambda page: page.stem)

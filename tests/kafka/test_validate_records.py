@@ -1,9 +1,12 @@
-"""validate over a topic: an invalid record is a dead letter with its origin, and its offset is committed when the letter is stored."""
+"""validate and map_async over a topic: an invalid record is a dead letter with its origin, and its offset is committed when the letter is stored."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from streamactors import Keep, Sink, Source
 from streamactors.broker import Cluster
@@ -11,7 +14,21 @@ from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRec
 from streamactors.kafka.client.admin import Admin
 
 
-def test_an_invalid_record_is_stored_with_its_origin_and_committed(actor_system: Any) -> None:
+async def loaded(record: Any) -> Any:
+    return json.loads(record.value)
+
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "validate": lambda source, dead: source.validate(lambda record: json.loads(record.value), dead_letters=dead),
+    "map_async": lambda source, dead: source.map_async(8, loaded, timeout="9s", dead_letters=dead),
+    "map_async_partitioned_unordered": lambda source, dead: source.map_async_partitioned_unordered(
+        8, lambda record: record.key, loaded, dead_letters=dead
+    ),
+}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_an_invalid_record_is_stored_with_its_origin_and_committed(actor_system: Any, operator: str) -> None:
     with Cluster() as cluster:
         for topic in ("orders", "orders-dead"):
             cluster.create_topic(topic, partitions=1)
@@ -21,9 +38,7 @@ def test_an_invalid_record_is_stored_with_its_origin_and_committed(actor_system:
         records.run_with(Producer.plain_sink(writing), actor_system).result(timeout=30)
         settings = ConsumerSettings(cluster.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
         source = Consumer.source(settings, Subscriptions.topics("orders"), until="end")
-        valid = source.validate(
-            lambda record: json.loads(record.value), dead_letters=Producer.dead_letter_sink(writing, "orders-dead")
-        )
+        valid = OPERATORS[operator](source, Producer.dead_letter_sink(writing, "orders-dead"))
         control, good = valid.to_mat(Sink.to_list(), Keep.both).run(actor_system)
         assert good.result(timeout=30) == [{"n": 1}, {"n": 3}]
         control.is_shutdown.result(timeout=30)
@@ -35,5 +50,5 @@ def test_an_invalid_record_is_stored_with_its_origin_and_committed(actor_system:
         headers = dict(letter.headers)
         assert (letter.key, letter.value) == (b"anna", b"broken")
         assert headers["dead-letter.offset"] == b"1"
-        assert headers["dead-letter.stage"] == b"validate"
+        assert headers["dead-letter.stage"] == operator.encode()
         assert headers["dead-letter.error"].startswith(b"JSONDecodeError")

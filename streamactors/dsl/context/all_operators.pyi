@@ -27,6 +27,7 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async_partitioned(
         self,
@@ -38,6 +39,7 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async_unordered(
         self,
@@ -47,6 +49,7 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> SourceWithContext[U, Ctx, Mat]: ...
     def map_async_partitioned_unordered(
         self,
@@ -58,6 +61,7 @@ class SourceContextOps(ContextOps[Out, Ctx, Mat], Generic[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> SourceWithContext[U, Ctx, Mat]: ...
     def ask(
         self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2
@@ -114,6 +118,7 @@ class FlowContextOps(ContextOps[Out, Ctx, Mat], Generic[In, CtxIn, Out, Ctx, Mat
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
     def map_async_partitioned(
         self,
@@ -125,6 +130,7 @@ class FlowContextOps(ContextOps[Out, Ctx, Mat], Generic[In, CtxIn, Out, Ctx, Mat
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
     def map_async_unordered(
         self,
@@ -134,6 +140,7 @@ class FlowContextOps(ContextOps[Out, Ctx, Mat], Generic[In, CtxIn, Out, Ctx, Mat
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
     def map_async_partitioned_unordered(
         self,
@@ -145,6 +152,7 @@ class FlowContextOps(ContextOps[Out, Ctx, Mat], Generic[In, CtxIn, Out, Ctx, Mat
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> FlowWithContext[In, CtxIn, U, Ctx, Mat]: ...
     def ask(
         self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2

@@ -56,6 +56,7 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
         """Call `fn` with up to `parallelism` elements at a time; results come in order, with their contexts. As `Source.map_async`.
 
@@ -65,7 +66,9 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         """
         from streamactors.stages.asynchronous.map_async import MapAsync
 
-        return self._via(MapAsync(parallelism, _async_on_element(function("map_async", fn)), loop, retry, breaker))
+        return self._via(
+            MapAsync(parallelism, _async_on_element(function("map_async", fn)), loop, retry, breaker, timeout)
+        )
 
     def map_async_partitioned(
         self,
@@ -77,6 +80,7 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
         """As `map_async`, with at most `per_partition` calls per key at a time. As `Source.map_async_partitioned`.
 
@@ -88,7 +92,7 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
 
         key_of = _first_of(plain_function("map_async_partitioned: key", key))
         calls = _async_on_element(function("map_async_partitioned", fn))
-        return self._via(MapAsyncPartitioned(parallelism, key_of, calls, per_partition, loop, retry, breaker))
+        return self._via(MapAsyncPartitioned(parallelism, key_of, calls, per_partition, loop, retry, breaker, timeout))
 
     def map_async_unordered(
         self,
@@ -98,6 +102,7 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
         """As `map_async`; each result leaves as soon as its call has ended. As `Source.map_async_unordered`.
 
@@ -108,7 +113,7 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         from streamactors.stages.asynchronous.map_async import MapAsyncUnordered
 
         calls = _async_on_element(function("map_async_unordered", fn))
-        return self._via(MapAsyncUnordered(parallelism, calls, loop, retry, breaker))
+        return self._via(MapAsyncUnordered(parallelism, calls, loop, retry, breaker, timeout))
 
     def map_async_partitioned_unordered(
         self,
@@ -120,6 +125,7 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
     ) -> ContextOps[U, Ctx, Mat]:
         """As `map_async_partitioned`; each result leaves as soon as its call has ended.
 
@@ -131,7 +137,9 @@ class ContextOperators(ContextOps[Out, Ctx, Mat]):
 
         key_of = _first_of(plain_function("map_async_partitioned_unordered: key", key))
         calls = _async_on_element(function("map_async_partitioned_unordered", fn))
-        return self._via(MapAsyncPartitionedUnordered(parallelism, key_of, calls, per_partition, loop, retry, breaker))
+        return self._via(
+            MapAsyncPartitionedUnordered(parallelism, key_of, calls, per_partition, loop, retry, breaker, timeout)
+        )
 
     def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> ContextOps[Any, Ctx, Mat]:
         """Send each element, without its context, to an actor, and emit the answers with the contexts; `timeout` in

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Generic
 
+from streamactors.dsl.operators.asking import AskOps
 from streamactors.dsl.operators.asynchronous import AsyncOps
 from streamactors.dsl.operators.bytes import ByteOps
 from streamactors.dsl.operators.compose import ComposeOps
@@ -30,6 +31,7 @@ class Operators(
     ComposeOps[Out, Mat],
     TransformOps[Out, Mat],
     AsyncOps[Out, Mat],
+    AskOps[Out, Mat],
     ErrorOps[Out, Mat],
     FoldOps[Out, Mat],
     LimitOps[Out, Mat],

@@ -86,6 +86,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async(
@@ -96,6 +98,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async(
@@ -106,6 +110,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -116,6 +122,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -126,6 +134,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -136,6 +146,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -148,6 +160,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -160,6 +174,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -172,6 +188,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
@@ -187,6 +205,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -199,6 +219,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -211,6 +233,8 @@ class SourceOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Source[U, Mat]: ...
     def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Source[Any, Mat]: ...
     def ask_with_status(
@@ -653,6 +677,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async(
@@ -663,6 +689,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async(
@@ -673,6 +701,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
@@ -683,6 +713,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -693,6 +725,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -703,6 +737,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     def map_async_unordered(
@@ -713,6 +749,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -723,6 +761,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -733,6 +773,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
@@ -743,6 +785,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -753,6 +797,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -763,6 +809,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     def map_async_partitioned(
@@ -775,6 +823,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -787,6 +837,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -799,6 +851,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
@@ -811,6 +865,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -823,6 +879,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -835,6 +893,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     def map_parallel(
@@ -856,6 +916,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -868,6 +930,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -880,6 +944,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[In, U, Mat]: ...
     @overload
     @staticmethod
@@ -892,6 +958,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -904,6 +972,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     @staticmethod
@@ -916,6 +986,8 @@ class FlowOps(Ops[Out, Mat], Generic[In, Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Flow[Element, U, NotUsed]: ...
     @overload
     def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Flow[In, Any, Mat]: ...
@@ -2025,6 +2097,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async(
@@ -2035,6 +2109,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async(
@@ -2045,6 +2121,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -2055,6 +2133,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -2065,6 +2145,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -2075,6 +2157,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -2087,6 +2171,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -2099,6 +2185,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -2111,6 +2199,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
@@ -2126,6 +2216,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -2138,6 +2230,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -2150,6 +2244,8 @@ class SubFlowOps(Ops[Out, Mat], Generic[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> SubFlow[U, Mat]: ...
     def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> SubFlow[Any, Mat]: ...
     def ask_with_status(

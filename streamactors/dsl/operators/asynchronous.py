@@ -7,18 +7,20 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, overload
 
-from streamactors.actors.messages import ActorAddress
 from streamactors.dsl.operators.base import Ops
 from streamactors.dsl.typevars import Mat, Out, U
 from streamactors.durations import Duration
 
 if TYPE_CHECKING:
+    from streamactors.dsl.kinds import Sink
     from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker
+    from streamactors.stages.asynchronous.map_async import MapAsync
+    from streamactors.stages.errors.failed_element import FailedElement
     from streamactors.stages.restart_settings import RestartSettings
 
 
 class AsyncOps(Ops[Out, Mat]):
-    """Operators that call coroutines, processes or actors, inherited by Source, Flow and sub-flows."""
+    """Operators that call coroutines, threads or processes, inherited by Source, Flow and sub-flows."""
 
     __slots__ = ()
 
@@ -31,6 +33,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async(
@@ -41,6 +45,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async(
@@ -51,6 +57,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async(
         self,
@@ -60,6 +68,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[Any, Mat]:
         """Call `fn` with up to `parallelism` elements at a time; emit the results in the elements' order.
 
@@ -70,9 +80,16 @@ class AsyncOps(Ops[Out, Mat]):
         `retry`: a failed call is made again after the back-off of the settings, `max_restarts` times, for errors that `restart_on` chooses. The
         element keeps its place and other calls run meanwhile. `breaker`: a circuit breaker around the calls. While it is open, an element
         whose call it refuses waits for the next trial, if there is a `retry`, and uses up no attempt; without `retry` the call fails with CircuitOpen.
+
+        `timeout` (seconds, a timedelta or a string) of each attempt: a coroutine that lasts longer is cancelled, and has failed with CallTimeout. A
+        blocking function cannot be stopped: its late result is emitted, and a warning is logged.
+
+        `dead_letters`: a sink of FailedElement(element, error, attempts) for elements whose last attempt has failed, and for those whose error
+        `restart_on` does not choose, such as `Producer.dead_letter_sink(settings, topic)`. The stream continues, and with a Kafka source the offset
+        is committed when the dead letter is stored. CircuitOpen is no fault of the element, and fails the stage.
         Emits when: the oldest call has ended.        Backpressures when: `parallelism` calls run, wait for an attempt or wait to be emitted.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
-        Fails when: a call fails and is not made again, at once, without waiting for older calls.
+        Fails when: a call fails, is not made again and there are no dead letters, at once, without waiting for older calls.
         Supervision: resume and restart drop the element.
         Marks: in the queue of calls.
 
@@ -82,7 +99,9 @@ class AsyncOps(Ops[Out, Mat]):
         """
         from streamactors.stages.asynchronous.map_async import MapAsync
 
-        return self._via(MapAsync(parallelism, fn, loop, retry, breaker))
+        gives_up = dead_letters is not None
+        stage = MapAsync[Any, Any](parallelism, fn, loop, retry, breaker, timeout, gives_up=gives_up)
+        return self._calling(stage, dead_letters)
 
     @overload
     def map_async_unordered(
@@ -93,6 +112,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -103,6 +124,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_unordered(
@@ -113,6 +136,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async_unordered(
         self,
@@ -122,8 +147,10 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[Any, Mat]:
-        """Call `fn` as `map_async` does, also with `retry` and `breaker`; emit each result as soon as its call has ended.
+        """Call `fn` as `map_async` does, also with `retry`, `breaker`, `timeout` and `dead_letters`; emit each result as soon as its call has ended.
 
         Emits when: a call has ended.                 Backpressures when: `parallelism` calls run or wait to be emitted.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
@@ -136,7 +163,9 @@ class AsyncOps(Ops[Out, Mat]):
         """
         from streamactors.stages.asynchronous.map_async import MapAsyncUnordered
 
-        return self._via(MapAsyncUnordered(parallelism, fn, loop, retry, breaker))
+        gives_up = dead_letters is not None
+        stage = MapAsyncUnordered[Any, Any](parallelism, fn, loop, retry, breaker, timeout, gives_up=gives_up)
+        return self._calling(stage, dead_letters)
 
     @overload
     def map_async_partitioned(
@@ -149,6 +178,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -161,6 +192,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned(
@@ -173,6 +206,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async_partitioned(
         self,
@@ -184,11 +219,14 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[Any, Mat]:
         """Call `fn` as `map_async` does, but for at most `per_partition` elements of one key at a time, begun in their order.
 
         Elements whose key is busy wait, and count towards `parallelism`. `key(element)` runs on the stream's thread: it should be quick.
-        `retry` and `breaker` as in `map_async`; a key stays busy while its call waits for the next attempt.
+        `retry`, `breaker`, `timeout` and `dead_letters` as in `map_async`; a key stays busy while its call waits for the next attempt. With
+        `dead_letters` an element for which `key` raises is a dead letter, too.
         Emits when: the oldest call has ended.
         Backpressures when: `parallelism` elements wait for their call, are being called for, or wait to be emitted.
         Completes when: upstream completes and all results have been emitted.   Cancels when: downstream cancels.
@@ -201,7 +239,11 @@ class AsyncOps(Ops[Out, Mat]):
         """
         from streamactors.stages.asynchronous.partitioned import MapAsyncPartitioned
 
-        return self._via(MapAsyncPartitioned(parallelism, key, fn, per_partition, loop, retry, breaker))
+        gives_up = dead_letters is not None
+        stage = MapAsyncPartitioned[Any, Any](
+            parallelism, key, fn, per_partition, loop, retry, breaker, timeout, gives_up=gives_up
+        )
+        return self._calling(stage, dead_letters)
 
     def map_parallel(
         self, fn: Callable[[Out], U], processes: int | None = None, *, ordered: bool = True
@@ -241,6 +283,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -253,6 +297,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     @overload
     def map_async_partitioned_unordered(
@@ -265,6 +311,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[U, Mat]: ...
     def map_async_partitioned_unordered(
         self,
@@ -276,6 +324,8 @@ class AsyncOps(Ops[Out, Mat]):
         loop: AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        dead_letters: Sink[FailedElement, Any] | None = None,
     ) -> Ops[Any, Mat]:
         """Call `fn` as `map_async_partitioned` does; emit each result as soon as its call has ended.
 
@@ -292,76 +342,19 @@ class AsyncOps(Ops[Out, Mat]):
         """
         from streamactors.stages.asynchronous.partitioned import MapAsyncPartitionedUnordered
 
-        return self._via(MapAsyncPartitionedUnordered(parallelism, key, fn, per_partition, loop, retry, breaker))
+        gives_up = dead_letters is not None
+        stage = MapAsyncPartitionedUnordered[Any, Any](
+            parallelism, key, fn, per_partition, loop, retry, breaker, timeout, gives_up=gives_up
+        )
+        return self._calling(stage, dead_letters)
 
-    def ask(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
-        """Send each element to an actor and emit its answers, in the elements' order, up to `parallelism` at a time.
-        A number as `timeout` is seconds.
+    def _calling(self, stage: MapAsync[Any, Any], dead_letters: Any) -> Ops[Any, Mat]:
+        """Return this part with `stage`, whose elements that were given up go to the sink `dead_letters`."""
+        if dead_letters is None:
+            return self._via(stage)
+        from streamactors.stages.errors.failed_element import has_failed
+        from streamactors.stages.junctions.sides_first import DivertTo
+        from streamactors.stages.transform.validating import dead_letters_or_error
 
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer does not come within `timeout` (AskTimeout), or the actor has stopped (ActorError).
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-
-        Example:
-            a -1-2-3|
-            a.ask(tens)
-        """
-        from streamactors.stages.asynchronous.asking import Ask
-
-        return self._via(Ask(actor, timeout, parallelism))
-
-    def ask_with_status(self, actor: ActorAddress, timeout: Duration = "5s", parallelism: int = 2) -> Ops[Any, Mat]:
-        """As `ask`, for an actor that answers with `StatusReply.success(value)` or `StatusReply.error(...)`; emit the values.
-        A number as `timeout` is seconds.
-
-        Emits when: the oldest question has been answered.   Backpressures when: `parallelism` questions are open.
-        Completes when: upstream completes and all answers have been emitted.   Cancels when: downstream cancels.
-        Fails when: an answer is an error, does not come within `timeout` (AskTimeout), or is not a StatusReply; the actor has stopped.
-        Supervision: resume and restart drop the element.
-        Marks: in the queue of questions.
-
-        Example:
-            a -1-2-0-3|
-            a.ask_with_status(checked)
-        """
-        from streamactors.stages.asynchronous.asking import AskWithStatus
-
-        return self._via(AskWithStatus(actor, timeout, parallelism))
-
-    def scan_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Ops[U, Mat]:
-        """Emit `zero`, then for each element the value so far combined with it by the asynchronous `fn(value, element)`.
-
-        `fn` may be a coroutine function, or a plain function, which runs on the system's threads and may return a future.
-        Each run starts with a copy of `zero`.
-        Emits when: a call has ended.                 Backpressures when: downstream does, or a call runs.
-        Completes when: upstream completes and the last call has ended.   Cancels when: downstream cancels.
-        Fails when: a call fails.
-        Supervision: resume drops the element; restart goes back to `zero` and emits it.
-        Marks: in the queue of calls.
-
-        Example:
-            a -1----2|
-            a.scan_async(0, add)
-        """
-        from streamactors.stages.asynchronous.scan_async import ScanAsync
-
-        return self._via(ScanAsync(zero, fn))
-
-    def fold_async(self, zero: U, fn: Callable[[U, Out], Any]) -> Ops[U, Mat]:
-        """Combine all elements by the asynchronous `fn(value, element)`, beginning with `zero`; emit the result at the end.
-
-        Emits when: upstream completes and the last call has ended.   Backpressures when: a call runs.
-        Completes when: the result has been emitted.                  Cancels when: downstream cancels.
-        Fails when: a call fails.   Supervision: resume drops the element, restart also goes back to `zero`.
-        Marks: after the result.
-
-        Example:
-            a -1----2|
-            a.fold_async(0, add)
-        """
-        from streamactors.stages.asynchronous.scan_async import ScanAsync
-        from streamactors.stages.fold.fold import Reduce
-
-        return self._via_as("fold_async", ScanAsync(zero, fn), Reduce(lambda _, value: value))
+        sink = dead_letters_or_error(stage.label, dead_letters)
+        return self._via(stage)._fan_out(DivertTo(has_failed), sink)

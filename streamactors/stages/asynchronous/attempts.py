@@ -42,10 +42,10 @@ class Attempts:
         if isinstance(error, CircuitOpen):  # no call was made, so no attempt is used up
             delay_ms = max(error.retry_after_ms, settings.delay_ms(0))
         else:
+            call.failed += 1
             if not isinstance(error, Exception) or not self._is_chosen(call, error):
                 return False
             most = settings.max_restarts
-            call.failed += 1
             if most is not None and call.failed > most:
                 if most:
                     error.add_note(f"{self._logic.name}: attempt {call.failed} of {most + 1}")

@@ -10,21 +10,24 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from streamactors.durations import Duration
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import FlowLogic, logic_of
 from streamactors.engine.marks.marks import BLURS, EXACT, Epochs, Handling, Mark
 from streamactors.engine.stage import In, Out, Stage
 from streamactors.engine.stage_traits import StageTraits
 from streamactors.engine.supervision import Directive, directive_for
-from streamactors.engine.user_code import shortened
-from streamactors.errors import BuildError
+from streamactors.engine.user_code import blame, shortened
+from streamactors.errors import BuildError, CircuitOpen
 from streamactors.gauges import Gauge
 from streamactors.stages.asynchronous.attempts import Attempts, retry_settings
+from streamactors.stages.asynchronous.call_timeout import timed
 from streamactors.stages.asynchronous.calls import Call, Calls
 from streamactors.stages.asynchronous.circuit_breaker import CircuitBreaker
 from streamactors.stages.asynchronous.own_loop import OwnLoop
 from streamactors.stages.bases.emitting import keep
-from streamactors.stages.checks import asyncio_loop, function, positive
+from streamactors.stages.checks import asyncio_loop, function, positive, span_ms
+from streamactors.stages.errors.failed_element import FailedElement
 from streamactors.stages.restart_settings import RestartSettings
 from streamactors.tracing import switch
 
@@ -42,6 +45,9 @@ class MapAsync(Stage[In, Out]):
         loop: asyncio.AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        *,
+        gives_up: bool = False,
     ) -> None:
         self.parallelism = positive(self.label, "parallelism", parallelism)
         self.fn = function(self.label, fn)
@@ -52,6 +58,9 @@ class MapAsync(Stage[In, Out]):
                 f"{self.label}: breaker must be a CircuitBreaker, got {type(breaker).__name__} {shortened(breaker, 60)}"
             )
         self.breaker = breaker
+        self.timeout_ms = None if timeout is None else span_ms(self.label, "timeout", timeout)
+        self.gives_up = gives_up
+        """True emits a FailedElement for an element whose last attempt has failed."""
 
 
 class MapAsyncUnordered(MapAsync[In, Out]):
@@ -73,6 +82,7 @@ class AsyncLogic(FlowLogic):
     def __init__(self, stage: Any) -> None:
         super().__init__(stage)
         self._parallelism = stage.parallelism
+        self._gives_up: bool = getattr(stage, "gives_up", False)
         self._gauge = Gauge(f"{stage.label}: elements inside", stage.parallelism)
         self._fn = self.function()
 
@@ -91,6 +101,9 @@ class AsyncLogic(FlowLogic):
 
     def on_start(self) -> None:
         fn = self._fn
+        timeout_ms: float | None = getattr(self.stage, "timeout_ms", None)
+        if timeout_ms is not None:
+            fn = timed(self, fn, timeout_ms)  # inside the breaker, which counts it as a failure
         self._breaker = getattr(self.stage, "breaker", None)
         if self._breaker is not None:
             fn = self._breaker(fn)
@@ -142,9 +155,15 @@ class AsyncLogic(FlowLogic):
             self.fail_stage(failure)
 
     def judge(self, call: Call) -> BaseException | None:
-        """A call failed: return the error that stops the stage, None when supervision drops the element."""
+        """A call failed: return the error that stops the stage, None when the element is given up, or supervision drops it."""
         error = call.error
         assert error is not None
+        # CircuitOpen: no call was made, so the element is not at fault
+        if self._gives_up and isinstance(error, Exception) and not isinstance(error, CircuitOpen):
+            blame(error, self.name, call.element, self._fn)
+            call.value = FailedElement(call.element, error, max(call.failed, 1), self.stage.label)
+            call.error = None
+            return None
         try:
             if call.context is None:
                 directive = directive_for(self, error, call.element, self._fn)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from streamactors.durations import Duration
 from streamactors.engine.logic import logic_of
 from streamactors.engine.marks.marks import BLURS
 from streamactors.engine.stage import In, Out
@@ -31,8 +32,11 @@ class MapAsyncPartitioned(MapAsync[In, Out]):
         loop: asyncio.AbstractEventLoop | None = None,
         retry: RestartSettings | None = None,
         breaker: CircuitBreaker | None = None,
+        timeout: Duration | None = None,
+        *,
+        gives_up: bool = False,
     ) -> None:
-        super().__init__(parallelism, fn, loop, retry, breaker)
+        super().__init__(parallelism, fn, loop, retry, breaker, timeout, gives_up=gives_up)
         self.key = plain_function(self.label, key)
         self.per_partition = positive(self.label, "per_partition", per_partition)
 
@@ -56,7 +60,7 @@ class _KeyedLogic(AsyncLogic):
         raise NotImplementedError  # pragma: no cover
 
     def drop(self, call: Call) -> None:
-        """Supervision has dropped an element whose key could not be computed."""
+        """The key of an element could not be computed: supervision has dropped it, or it was given up."""
         raise NotImplementedError  # pragma: no cover
 
     def enter(self, calls: list[Call]) -> None:

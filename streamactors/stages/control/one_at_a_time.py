@@ -17,15 +17,18 @@ def warn_of_lost_parallelism(operator: str, flow: Module) -> None:
         for name in ("parallelism", "breadth"):
             at_a_time = getattr(stage, name, None)
             if isinstance(at_a_time, int) and at_a_time > 1:
-                way_out = "retry the calls instead, with map_async(…, retry=…), or " if hasattr(stage, "retry") else ""
+                way_out = (
+                    "retry the calls instead: map_async(…, retry=…, timeout=…, dead_letters=…)"
+                    if hasattr(stage, "retry")
+                    else f"write map_async({at_a_time}, …, retry=…) for the part that fails"
+                )
                 _log.warning(
                     "%s runs one element at a time through its flow, so stage %s, whose %s is %d, never works on more than one; for %d at a "
-                    "time %sretry in substreams: group_by(key, %d).via(the flow with its retry).merge_substreams()",
+                    "time %s",
                     operator,
                     node.label,
                     name,
                     at_a_time,
                     at_a_time,
                     way_out,
-                    at_a_time,
                 )
