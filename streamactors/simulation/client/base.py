@@ -4,6 +4,7 @@ Owner: the thread (task) that uses the client. Callbacks run inside `poll`, `con
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ class SimClient:
         self.name = f"{self.kind}-{cluster.clients}"
         self.link = Link(world, cluster, self.name, world.instance())
         self.link.broken = self._broken
-        self.events: list[Callable[[], None]] = []
+        self.events: deque[Callable[[], None]] = deque()
         """Callbacks that wait for the next poll."""
         self._error_cb = self.properties.callback("error_cb")
         self._stats_cb = self.properties.callback("stats_cb")
@@ -79,22 +80,29 @@ class SimClient:
         if self._error_cb is not None:
             self.events.append(lambda: self._error_cb(error))  # type: ignore[misc]
 
+    def raise_later(self, error: Any) -> None:
+        """Raise a fatal error in the next call that serves callbacks, once, as confluent-kafka does instead of calling the error callback."""
+
+        def due() -> None:
+            raise ck.KafkaException(error)
+
+        self.events.append(due)
+
     def log(self, text: str) -> None:
         """Write a warning of librdkafka's log."""
         if self._logger is not None:
             self._logger.log(_WARNING, text)  # type: ignore[attr-defined]
 
     def serve_events(self) -> int:
-        """Run the callbacks that wait; return how many there were."""
+        """Run the callbacks that wait; return how many there were. One that raises ends the call."""
         if self._stats_ms and self._stats_cb is not None and self.world.now_ms() >= self._stats_due_ms:
             self._stats_due_ms = self.world.now_ms() + self._stats_ms
             self._stats_cb(self.statistics())
-        if not self.events:
-            return 0
-        events, self.events = self.events, []
-        for event in events:
-            event()
-        return len(events)
+        served = 0
+        while self.events:
+            served += 1
+            self.events.popleft()()
+        return served
 
     def statistics(self) -> str:
         """Return the statistics as JSON, with the fields that the connector reads."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from streamactors.kafka.client.connection import ck
 from streamactors.simulation.client.base import FOREVER, SimClient, limit_ms
 from streamactors.simulation.client.errors import Told, failure
+from streamactors.simulation.client.membership.member import GroupMetadata, Membership
 from streamactors.simulation.client.offsets import Offsets
 from streamactors.simulation.client.reading.fetcher import Fetcher
 from streamactors.simulation.client.reading.reading import UNKNOWN
@@ -166,7 +167,7 @@ class SimConsumer(SimClient):
             raise failure(ck.KafkaError._NO_OFFSET)
         return read
 
-    def _member(self) -> Any:
+    def _member(self) -> Membership | None:
         return None
 
     def _committed(self, error: Any, partitions: list[Any]) -> None:
@@ -194,6 +195,12 @@ class SimConsumer(SimClient):
         """Return the first offset at or after each time. Raises KafkaException."""
         self._open()
         return self._offsets.for_times(partitions, timeout)
+
+    def consumer_group_metadata(self) -> GroupMetadata:
+        """Return what `send_offsets_to_transaction` of a producer needs."""
+        self._open()
+        member = self._member()
+        return GroupMetadata(self.group_id) if member is None else GroupMetadata(self.group_id, *member.identity()[:3])
 
     # --- the end ---
 

@@ -16,6 +16,7 @@ from streamactors.simulation.client.sending.identity import Identity
 from streamactors.simulation.client.sending.partitioner import Partitioner
 from streamactors.simulation.client.sending.reports import Reports
 from streamactors.simulation.client.sending.sender import Sender
+from streamactors.simulation.client.sending.transaction import Transaction
 from streamactors.simulation.client.sending.unknown_topics import UnknownTopics
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class SimProducer(SimClient):
             given.text("partitioner", "consistent_random"), given.number("sticky.partitioning.linger.ms", 10),
             world.dice, world.now_ms,
         )  # fmt: skip
+        self._transaction: Transaction | None = None
+        if transactional_id and self._identity is not None:
+            self._transaction = Transaction(self, self._identity, self._sender, self._ended)
+            self._barred = self._transaction.require_open
         self._unknown = UnknownTopics(self.link, given, self._reports, self._assigned)
 
     # --- sending ---
@@ -159,6 +164,44 @@ class SimProducer(SimClient):
         self._sender.purge(in_queue, in_flight)
         if in_queue:
             self._unknown.purge()
+
+    # --- transactions ---
+
+    def _transactional(self) -> Transaction:
+        if self._transaction is None:
+            raise failure(
+                ck.KafkaError._NOT_CONFIGURED, "The Transactional API requires transactional.id to be configured"
+            )
+        return self._transaction
+
+    def init_transactions(self, timeout: float = FOREVER) -> None:
+        """Fence earlier producers of this transactional id. Raises KafkaException."""
+        self._transactional().init(timeout)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. Raises KafkaException."""
+        self._transactional().begin()
+
+    def send_offsets_to_transaction(
+        self, positions: Sequence[Any], group_metadata: Any, timeout: float = FOREVER
+    ) -> None:
+        """Commit a consumer's positions with the transaction. Raises KafkaException."""
+        self._transactional().send_offsets(positions, group_metadata, timeout)
+
+    def commit_transaction(self, timeout: float = FOREVER) -> None:
+        """Send what is queued, and commit. Raises KafkaException."""
+        self._transactional().commit(timeout, self.flush)
+
+    def abort_transaction(self, timeout: float = FOREVER) -> None:
+        """Drop what is queued, and abort. Raises KafkaException."""
+        self._transactional().abort(timeout, self.flush)
+
+    def _ended(self, error: Any) -> None:
+        """The producer is fenced: its records are dropped, and the next call that serves reports raises the error."""
+        self._sender.purge(True, True)
+        self.raise_later(error)
+
+    # --- the end ---
 
     def close(self, timeout: float = FOREVER) -> bool:
         """Flush, and end. Returns True."""

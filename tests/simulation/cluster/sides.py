@@ -20,6 +20,7 @@ class Side:
     def __init__(self) -> None:
         self._readers: list[Any] = []
         self._writer: Any = None
+        self._members: dict[str, Any] = {}
 
     def readers(self, properties: Mapping[str, Any]) -> list[Any]:
         named = {**properties, "group.id": "readers"}
@@ -37,10 +38,20 @@ class Side:
     def producer(self, properties: Mapping[str, Any]) -> Any:
         raise NotImplementedError
 
+    def member_of(self, group: str, properties: Mapping[str, Any]) -> Any:
+        """Return a consumer of a group, which is not subscribed."""
+        if group not in self._members:
+            self._members[group] = self.consumer({**properties, "group.id": group})
+        return self._members[group]
+
+    def group_of(self, group: str) -> Any:
+        """Return the metadata of a group without members."""
+        return self.member_of(group, {"enable.auto.commit": False, "log_level": 0}).consumer_group_metadata()
+
     def close(self) -> None:
-        for reader in self._readers:
+        for reader in (*self._readers, *self._members.values()):
             reader.close()
-        self._readers, self._writer = [], None
+        self._readers, self._members, self._writer = [], {}, None
 
 
 class Real(Side):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker import Cluster
-from tests.simulation.cluster import reading_history
+from tests.simulation.cluster import reading_history, transaction_history
 from tests.simulation.cluster.sides import Real, Simulated
 
 AT_A_TIME = 8
@@ -62,3 +62,12 @@ def test_readers_and_writers_get_the_same_answers(servers: str) -> None:
 @pytest.mark.slow
 def test_readers_and_writers_get_the_same_answers_in_many_histories(servers: str) -> None:
     assert differences(servers, reading_history, range(60, 1060)) == []
+
+
+def test_transactional_producers_get_the_same_answers(servers: str) -> None:
+    assert differences(servers, transaction_history, range(40)) == []
+
+
+@pytest.mark.slow
+def test_transactional_producers_get_the_same_answers_in_many_histories(servers: str) -> None:
+    assert differences(servers, transaction_history, range(40, 640)) == []

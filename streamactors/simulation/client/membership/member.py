@@ -16,6 +16,15 @@ class Identity(NamedTuple):
     version: int = 8
 
 
+class GroupMetadata(NamedTuple):
+    """The membership that a transactional producer commits with. confluent-kafka's is opaque, too."""
+
+    group_id: str
+    member_id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+
+
 class Membership(Protocol):
     """A member of a group."""
 

@@ -45,6 +45,8 @@ class Sender:
         self.queues: dict[Key, Waiting] = {}
         self.outstanding = 0
         """Records that are queued or on their way."""
+        self.gives_up = False
+        """Whether nothing is sent again: the transaction is being aborted."""
         self.may_send: Callable[[Key], bool] = lambda _: True
         """Whether a partition may be written to: a transaction must have it first."""
         self.not_delivered: Callable[[ErrorCode | None, Any], None] = lambda _, __: None
@@ -80,6 +82,7 @@ class Sender:
             self._send(queue)
             return
         queue.began_ms = self._link.world.now_ms()
+        self.may_send(queue.key)  # a transaction adds the partition at once
         if not self._lingers:
             self._lingers = True
             self._link.later(self._linger_ms, self._lingered, "linger")
@@ -141,7 +144,9 @@ class Sender:
             self._reports.delivered(sent.key, sent.batch.rows, sent.reports, answer.base_offset, answer.append_ms)
             self._send(queue)
         elif error in _AGAIN or self._waits_for_another(queue, sent, error):
-            if self._link.world.now_ms() >= sent.deadline_ms:
+            if self.gives_up:
+                self._give_up(queue, sent, None, kafka_error(ck.KafkaError._PURGE_INFLIGHT))
+            elif self._link.world.now_ms() >= sent.deadline_ms:
                 self._give_up(queue, sent, None, kafka_error(ck.KafkaError._MSG_TIMED_OUT))
             else:
                 sent.waits = True
@@ -199,6 +204,10 @@ class Sender:
         self.outstanding -= len(rows)
         self._reports.failed(queue.key, rows, reports, error)
         self.not_delivered(None, error)
+
+    def is_idle(self) -> bool:
+        """Whether no batch is on its way."""
+        return all(sent.waits or sent.settled for queue in self.queues.values() for sent in queue.in_flight)
 
     def purge(self, in_queue: bool, in_flight: bool) -> None:
         """Drop records; their reports say so."""

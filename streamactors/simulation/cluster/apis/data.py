@@ -21,6 +21,7 @@ Reply = Callable[[ErrorCode, Any], object]
 Where = tuple[str, int]
 LATEST: Final = -1
 EARLIEST: Final = -2
+_PASSING: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
 
 class Produce(NamedTuple):
@@ -68,7 +69,7 @@ def _not_in_transaction(cluster: SimulatedCluster, partition: Partition, asked: 
     )
     if error_code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    return ErrorCode.NOT_ENOUGH_REPLICAS if error_code is ErrorCode.CONCURRENT_TRANSACTIONS else error_code
+    return ErrorCode.NOT_ENOUGH_REPLICAS if error_code in _PASSING else error_code
 
 
 class Fetch(NamedTuple):

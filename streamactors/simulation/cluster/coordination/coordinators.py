@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic
 
-from streamactors.broker.coordinator.coordinator_actor import CoordinatorActor, S, Tell
+from streamactors.broker.coordinator.coordinator_actor import CoordinatorActor, CoordinatorPhase, S, Tell
 from streamactors.broker.coordinator.coordinator_log import CoordinatorLog
 from streamactors.broker.coordinator.coordinator_messages import Confirmed, Loaded, Resign
 from streamactors.broker.coordinator.partitioning import partition_for
@@ -101,9 +101,9 @@ class Coordinators(Generic[S]):
             coordinator.tell(message)
 
     def shard(self, index: int) -> S | None:
-        """Return the state of a coordinator, to be read; None if it has none yet."""
+        """Return the state of a coordinator, to be read; None while it has not read its partition."""
         found = self._coordinators.get(index)
-        return None if found is None else found.actor.shard
+        return found.actor.shard if found is not None and found.actor.phase is CoordinatorPhase.ACTIVE else None
 
     def shards(self) -> Iterator[S]:
         """Return the state of every coordinator, to be read."""

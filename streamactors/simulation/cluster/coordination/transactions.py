@@ -82,7 +82,7 @@ class Transactions:
         """Return NONE if a partition is part of the producer's open transaction."""
         shard = self.coordinators.shard(self.coordinators.index_of(transactional_id))
         if shard is None:
-            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return shard.verify_now(transactional_id, producer_id, producer_epoch, where)
 
     def write(
