@@ -6,6 +6,8 @@ coroutines on it (`loop=`). Owner: the process. Any thread."""
 from __future__ import annotations
 
 import asyncio
+import builtins
+import logging
 import threading
 import weakref
 from collections.abc import Callable
@@ -14,6 +16,9 @@ from typing import Any, Protocol
 
 from streamactors.actors.threads import current_owner
 from streamactors.errors import ActorError
+from streamactors.log_limit import log_limited
+
+_log = logging.getLogger("streamactors.actors")
 
 LOOK_S = 1.0
 """The time between two looks of a waiting thread at the loops that its stream needs."""
@@ -68,12 +73,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def refuse_here(what: str) -> None:
-    """Raise WouldBlock where the calling thread must not wait. `what` begins the sentence: the call and its object."""
+def refuse_here(what: str, instead: str = "await it instead") -> None:
+    """Raise WouldBlock where the calling thread must not wait. `what` begins the sentence, the call and its object; `instead` ends it on a loop."""
     owner, loop = current_owner(), _running_loop()
     if owner is not None and loop is not None:
         raise WouldBlock(
-            f"{what} was called on the asyncio loop {owner!r}, which may have to produce it: the call would wait for itself; await it instead"
+            f"{what} was called on the asyncio loop {owner!r}, which may have to produce it: the call would wait for itself; {instead}"
         )
     if owner is not None:
         raise WouldBlock(
@@ -84,8 +89,20 @@ def refuse_here(what: str) -> None:
         if needed is loop:
             raise WouldBlock(
                 f"{what} was called on the asyncio loop that {stage.name} needs, which may have to produce it: it would wait for "
-                "itself; await it instead"
+                f"itself; {instead}"
             )
+
+
+def _tell_blocked(what: str, waited_s: float) -> None:
+    """Warn that a call holds up the asyncio loop of its thread."""
+    log_limited(
+        _log,
+        logging.WARNING,
+        ("blocked", what),
+        "%s has blocked the asyncio loop of its thread for %.0f s, with everything that runs on it; await it instead",
+        what,
+        waited_s,
+    )
 
 
 def wait_until(
@@ -101,7 +118,11 @@ def wait_until(
     Raises WouldBlock where the thread must not wait, and when a loop that `run` needs does not run at two looks."""
     if done() or timeout == 0:
         return done()
-    end = None if timeout is None else monotonic() + timeout
+    began, told = (
+        monotonic(),
+        _running_loop() is None or hasattr(builtins, "__IPYTHON__"),
+    )  # a notebook's cells have a loop to themselves
+    end = None if timeout is None else began + timeout
     stopped_since: float | None = None
     with _lock:
         _waiting.add(wake)
@@ -122,6 +143,9 @@ def wait_until(
                     f"{what} would never return: the asyncio loop that {stopped[0].name} needs does not run; await the result in "
                     "that loop (loop.run_until_complete), or run the loop in a thread of its own"
                 )
+            if not told and now - began >= LOOK_S:
+                told = True
+                _tell_blocked(what, now - began)
             nap = LOOK_S if mine or _running_loop() is not None else None
             if end is not None:
                 nap = end - now if nap is None else min(nap, end - now)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from streamactors.kafka.committable import CommittableOffsetBatch as CommittableOffsetBatch
     from streamactors.kafka.committer import Committer as Committer
     from streamactors.kafka.consumer import Consumer as Consumer
-    from streamactors.kafka.control import Control as Control
-    from streamactors.kafka.control import DrainingControl as DrainingControl
-    from streamactors.kafka.control import NoopControl as NoopControl
+    from streamactors.kafka.controls.control import Control as Control
+    from streamactors.kafka.controls.control import NoopControl as NoopControl
+    from streamactors.kafka.controls.draining_control import DrainingControl as DrainingControl
     from streamactors.kafka.dead_letters import DeadLetter as DeadLetter
     from streamactors.kafka.dead_letters import DeadLetters as DeadLetters
     from streamactors.kafka.dead_letters import Err as Err

@@ -20,7 +20,7 @@ from streamactors.kafka.committable import (
     committable,
     committable_with_metadata,
 )
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord, KeptRecord
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings

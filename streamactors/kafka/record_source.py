@@ -10,7 +10,7 @@ from streamactors.dsl.sink import Sink
 from streamactors.dsl.source import Source
 from streamactors.engine.user_code import blame
 from streamactors.errors import BuildError
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.dead_letters import DeadLetter, Err, dead_letters_of
 from streamactors.kafka.producer import Producer
 from streamactors.kafka.record import ConsumerRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from streamactors.dsl.source import Source
-from streamactors.kafka.control import FollowingControl
+from streamactors.kafka.controls.control import FollowingControl
 from streamactors.stages.restart_settings import NoMoreRestarts
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class RestartControl(FollowingControl):
         """As `stop`, after every record that the partitions hold now has been delivered."""
         with self._lock:
             self._stopped = True
-            current = self._current
+            current = self._stands_for
         if current is None:
             self.is_shutdown.try_complete(None)
         else:

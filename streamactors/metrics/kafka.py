@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from streamactors.actors.futures import StreamFuture
 from streamactors.kafka.client.producer import PRODUCERS, StreamProducer
-from streamactors.kafka.control import RUNNING, Control
+from streamactors.kafka.controls.control import RUNNING, Control
 from streamactors.kafka.dead_letters import WRITTEN
 from streamactors.metric_family import Family, counter, gauge
 

@@ -11,7 +11,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.durations import Duration
 from streamactors.kafka.client.runs import made_message
 from streamactors.kafka.committable import CommittableMessage, KeptMessage, Origin
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.producer_record import (
     Message,
     MultiMessage,
@@ -113,6 +113,7 @@ class TestControl(Control):
 
     def __init__(self) -> None:
         super().__init__()
+        self.started.try_complete(None)
         self.paused: set[TopicPartition] = set()
         """The partitions that `pause` was called for, and `resume` was not."""
         self.stopped = False

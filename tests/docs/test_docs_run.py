@@ -14,7 +14,7 @@ from docs import generate
 from streamactors.broker import Cluster
 from streamactors.engine.island.run import all_runs
 from streamactors.kafka.client.connection import ClientConnection
-from streamactors.kafka.control import RUNNING
+from streamactors.kafka.controls.control import RUNNING
 from tests.actors.eventually import eventually
 from tests.docs.pages import PAGES, ROOT, blocks, outputs
 

@@ -135,7 +135,7 @@ def test_settings_of_kafka_name_a_state_and_load_no_windows():
     assert not {name for name in names if name.startswith("streamactors.windows")}
 
 
-@pytest.mark.parametrize("room", ["client", "reading", "sources", "writing", "committing", "control"])
+@pytest.mark.parametrize("room", ["client", "reading", "sources", "writing", "committing", "controls"])
 def test_a_room_of_the_connector_below_tables_loads_no_windows(room):
     names = loaded_by(
         "import importlib, pkgutil\n"

@@ -19,7 +19,7 @@ from docs.programs import ROOT, programs, shown
 from streamactors.broker import Cluster
 from streamactors.engine.island.run import all_runs
 from streamactors.kafka.client.connection import ClientConnection
-from streamactors.kafka.control import RUNNING
+from streamactors.kafka.controls.control import RUNNING
 from tests.actors.eventually import eventually
 from tests.loopback import OF_THIS_PROCESS
 from tests.postgres_server import postgres as postgres

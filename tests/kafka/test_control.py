@@ -12,7 +12,7 @@ from streamactors import Keep, RestartSettings, RestartSource, Sink, Source
 from streamactors.actors.futures import StreamFuture
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, DrainingControl, NoopControl, RestartControl, Subscriptions
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions
 
 QUICK = RestartSettings("1ms", "2ms")

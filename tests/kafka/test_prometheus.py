@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from streamactors import Keep, Sink
 from streamactors.kafka import Admin, Consumer, Subscriptions
-from streamactors.kafka.control import RUNNING
+from streamactors.kafka.controls.control import RUNNING
 from streamactors.kafka.subscriptions import TopicPartition
 from streamactors.metrics.kafka import COLLECTOR
 

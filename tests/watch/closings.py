@@ -40,8 +40,13 @@ CLOSINGS: Final[list[tuple[str, str, str, Callable[..., float | None]]]] = [
     ("streamactors.broker.launch.child_process", "ChildBroker", "close", _always(60.0)),
     ("streamactors.broker.launch.embedded", "EmbeddedBroker", "close", _always(10.0)),
     ("streamactors.broker.cluster.several", "SeveralBrokers", "close", _always(20.0)),
-    ("streamactors.kafka.control", "Control", "drain_and_shutdown", _given(2, "timeout", None)),
-    ("streamactors.kafka.control", "DrainingControl", "drain_and_shutdown", _given(2, "timeout", None)),
+    ("streamactors.kafka.controls.control", "Control", "drain_and_shutdown", _given(2, "timeout", None)),
+    (
+        "streamactors.kafka.controls.draining_control",
+        "DrainingControl",
+        "drain_and_shutdown",
+        _given(2, "timeout", None),
+    ),
     ("streamactors.spark.query.query", "SparkStreamQuery", "stop", _given(1, "timeout", 60.0)),
 ]
 """Module, class, method, and where its limit is declared."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from streamactors.broker.http.endpoint_address import MetricsEndpoint
     from streamactors.dsl.runnable import RunnableGraph
     from streamactors.engine.stalls.watchdog import Watchdog
-    from streamactors.kafka.control import Control
+    from streamactors.kafka.controls.control import Control
 
 _GIVEN = "streamactors.given_to_run"
 

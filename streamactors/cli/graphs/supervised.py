@@ -17,7 +17,7 @@ from streamactors.dsl.runnable import RunnableGraph
 from streamactors.engine.blueprint.modules import Attributed, Joined, MatMapped, Module, StageModule, Wired, keep_both
 from streamactors.engine.island.run import runs_of, when_idle
 from streamactors.errors import AbruptTermination
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.stages.control.kill_switch import KillSwitch, KillSwitchStage
 from streamactors.stages.watching.observing import WatchTermination
 

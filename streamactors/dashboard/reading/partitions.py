@@ -18,7 +18,7 @@ from streamactors.dashboard.model import (
     TransactionsState,
 )
 from streamactors.engine.island.run import Run
-from streamactors.kafka.control import RUNNING, Control
+from streamactors.kafka.controls.control import RUNNING, Control
 from streamactors.kafka.transactions.run_transaction import RunTransaction
 
 ANSWERS_S: Final = 0.1

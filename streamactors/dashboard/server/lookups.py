@@ -18,7 +18,7 @@ from streamactors.dashboard.server.feed import BEGIN, event
 from streamactors.dashboard.server.routes import Route, json_response
 from streamactors.errors import StreamActorsError, UnknownStore
 from streamactors.http.messages import EVENTS, Request, Response, said
-from streamactors.kafka.control import RUNNING, Control
+from streamactors.kafka.controls.control import RUNNING, Control
 
 LOOK_S: Final = 0.25
 LONGEST_TAP_S: Final = 600.0

@@ -33,6 +33,7 @@ from streamactors.kafka.reading.assignment.new_partitions import LookForPartitio
 from streamactors.kafka.reading.assignment.rebalance_log import Rebalance
 from streamactors.kafka.reading.assignment.rebalances import FeedOf, Rebalances
 from streamactors.kafka.reading.assignment.start_time import starts_by_time
+from streamactors.kafka.reading.assignment.starting import Starting
 from streamactors.kafka.reading.at_rest import ConsumerRest
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import CommitAnswer, CommitDue, CommitEnded, CommitsLate, ConsumerCommits
@@ -131,6 +132,7 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
             calls,
             withhold=withhold,
             in_group=in_group,
+            starting=Starting(context.state, control.started),
             first_starts=self._first_starts,
         )
         self._rest = rest = (

@@ -38,6 +38,7 @@ class ReadingControl(Protocol):
     """The user's control of the source, as the consumer actor sees it. Any thread."""
 
     is_shutdown: StreamFuture[None]
+    started: StreamFuture[None]
 
     def closed(self, last: dict[str, Any]) -> None:
         """Keep the last snapshot; called before `is_shutdown` ends."""

@@ -181,6 +181,7 @@ class Polling:
         resumed = self._pause_and_resume(client)
         self._tell_idle()
         self._bounded.look()
+        rebalances.starting.look()
         if self._rest is not None:
             self._rest.polled(began_ms, brought=bool(batch.runs or batch.ends))
         if not self._at_home:

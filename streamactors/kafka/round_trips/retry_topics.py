@@ -23,7 +23,7 @@ from streamactors.engine.stage import ChunkLogic, Stage
 from streamactors.errors import BuildError
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.consumer import consumer_source, needs_group
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.dead_letters import PREFIX, letter_of, record_of
 from streamactors.kafka.producer import Producer
 from streamactors.kafka.producer_record import ProducerRecord

@@ -16,7 +16,7 @@ from streamactors.dsl.keep import Keep
 from streamactors.engine.blueprint.modules import StageModule, Wired
 from streamactors.errors import BuildError
 from streamactors.kafka.consumer import consumer_source, needs_group
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.round_trips.transactional import Transactional
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings

@@ -13,7 +13,7 @@ from streamactors.engine.blueprint.modules import Joined, StageModule, keep_righ
 from streamactors.engine.stage import NotUsed
 from streamactors.errors import BuildError
 from streamactors.kafka.consumer import consumer_source, needs_group
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.producer import Results, carrying, serialised, uncarried
 from streamactors.kafka.producer_record import Envelope, Message, ProducerRecord
 from streamactors.kafka.reading.messages import Commits

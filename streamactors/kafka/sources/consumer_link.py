@@ -19,7 +19,7 @@ from streamactors.engine.island.connection import Connection
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.kafka.client.offsets.append_times import AppendTimes
-from streamactors.kafka.control import RUNNING, Control
+from streamactors.kafka.controls.control import RUNNING, Control
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from streamactors.kafka.reading.consumer_context import ReadingSource
 from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StageEnded, StartReading

@@ -20,7 +20,7 @@ from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, ke
 from streamactors.errors import AbruptTermination, BuildError
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.offsets.newest_keys import newest_keys
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.state.changelogs.changelog import producer_beside
 from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic

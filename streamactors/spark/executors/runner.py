@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from streamactors.errors import StreamActorsError
 from streamactors.kafka.client.ranges import TO_SKIP
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.reading.assignment.start_positions import StartPositions
 from streamactors.kafka.reading.messages import Commits, TakeSnapshot
 from streamactors.kafka.settings import ProducerSettings

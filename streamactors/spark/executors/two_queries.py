@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.reading.messages import TakeSnapshot
 from streamactors.kafka.state.repartition import RepartitionRun
 from streamactors.spark.executors.runner import GraphRun

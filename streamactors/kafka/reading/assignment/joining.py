@@ -21,12 +21,13 @@ from streamactors.kafka.subscriptions import TopicPartition
 @dataclass(frozen=True, slots=True)
 class Join:
     """Read these partitions, too. Each begins at its offset in `offsets`, at the first record of its time in `times_ms` (ms since 1970), or else at
-    the committed offset. `reply` fails if the broker does not have them."""
+    the committed offset. `reply` fails if the broker does not have them; `started` is done when their positions are known."""
 
     partitions: tuple[TopicPartition, ...]
     offsets: Mapping[TopicPartition, int]
     times_ms: Mapping[TopicPartition, int]
     reply: StreamFuture[None]
+    started: StreamFuture[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class Joining:
             message.reply.try_fail(error)
             return
         self._rebalances.on_assigned(list(keys))
+        self._rebalances.starting.also(keys, message.started)
         client.assign_more(starts)
         message.reply.try_complete(None)
         self._poll_soon()

@@ -17,6 +17,7 @@ from streamactors.kafka.reading.assignment.assignment_calls import AssignmentCal
 from streamactors.kafka.reading.assignment.empty_member import EmptyMember, MembersWithout
 from streamactors.kafka.reading.assignment.rebalance_log import CHOSEN, GROUP, JOINED, LOST, STOPS, RebalanceLog
 from streamactors.kafka.reading.assignment.reset_guard import AGAIN_AFTER_MS, ResetGuard
+from streamactors.kafka.reading.assignment.starting import Starting
 from streamactors.kafka.reading.assignment.waiting_member import WaitingMember
 from streamactors.kafka.reading.bounded_read import BoundedRead
 from streamactors.kafka.reading.commits import ConsumerCommits
@@ -68,6 +69,7 @@ class Rebalances:
         *,
         withhold: bool,
         in_group: bool,
+        starting: Starting,
         first_starts: FirstStarts = lambda keys: {},
     ) -> None:
         self._context = context
@@ -78,6 +80,7 @@ class Rebalances:
         self._in_group = in_group  # the group's offsets say where an assignment begins
         self._withhold = withhold  # the source says where each assignment begins
         self._first_starts = first_starts
+        self.starting = starting
         self._seeks: dict[TopicPartition, int] = {}
         protection = context.settings.reset_protection
         self.guard = None if protection is None else ResetGuard(protection)
@@ -124,6 +127,7 @@ class Rebalances:
                 self._begin_at(key, offset)
         self._calls.assigned(keys, context.client, self._begin_at)
         self._bounded.assigned()
+        self.starting.assigned()
         context.source.post(context.source.on_assigned, [(key, epoch) for key in keys])
         self.log.note("assigned", keys, why, began_s)
 
@@ -186,6 +190,7 @@ class Rebalances:
     def _end(self, gone: list[AssignedPartition]) -> None:
         context = self._context
         self._bounded.revoked(gone)
+        self.starting.revoked()
         if (
             context.tracker is not None and context.client is not None
         ):  # a closed consumer still names what it could not commit

@@ -144,6 +144,11 @@ class ShareQueue:
         for broker, session in self.sessions.items():
             session.wanted = frozenset(wanted.get(broker, ()))
 
+    @property
+    def fetched(self) -> frozenset[Shard]:
+        """The partitions that the brokers have answered a fetch for."""
+        return frozenset().union(*(session.shards for session in self.sessions.values()))
+
     def fenced(self, member_id: str) -> None:
         """The group has put the member out: its sessions end, what is done is acknowledged, and it continues with another id."""
         self._member_id = member_id

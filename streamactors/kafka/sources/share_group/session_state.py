@@ -36,7 +36,8 @@ class Session:
         """No request is sent before this time."""
         self.gather_until_ms = 0.0
         """While there is work in hand, no small request is sent before this time."""
-        self._shards: frozenset[Shard] = frozenset()  # of the session
+        self.shards: frozenset[Shard] = frozenset()
+        """The partitions of the session: the broker has answered a fetch for each."""
 
     @property
     def is_open(self) -> bool:
@@ -53,8 +54,8 @@ class Session:
                 self.member_id,
                 self.epoch,
                 acks,
-                tuple(sorted(self.wanted - self._shards)),
-                tuple(sorted(self._shards - self.wanted)),
+                tuple(sorted(self.wanted - self.shards)),
+                tuple(sorted(self.shards - self.wanted)),
                 max_records,
                 max_wait_ms,
             )
@@ -80,7 +81,7 @@ class Session:
         assert request is not None
         self.failures = 0
         if request.purpose is Purpose.FETCH:
-            self._shards = (self._shards | set(request.added)) - set(request.forgotten)
+            self.shards = (self.shards | set(request.added)) - set(request.forgotten)
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
 
     def reset(self, member_id: str) -> int:
@@ -89,5 +90,5 @@ class Session:
         self.member_id = member_id
         self.epoch = OPENING
         self.closing = False
-        self._shards = frozenset()
+        self.shards = frozenset()
         return self.acks.clear()

@@ -38,7 +38,8 @@ def _now_ms() -> float:
 class ShareMember:
     """Reads topics as a member of a share group. Its methods may be called from any thread.
 
-    `deliver` is called with records in the order of their indexes, `failed` with the error that ends the member, `closed` when it has left."""
+    `deliver` is called with records in the order of their indexes, `failed` with the error that ends the member, `closed` when it has left,
+    `started` when each broker has begun its partitions for the group: a later record is not before their beginning."""
 
     def __init__(
         self,
@@ -47,10 +48,11 @@ class ShareMember:
         deliver: Callable[[list[SharedRecord]], None],
         failed: Callable[[BaseException], None],
         closed: Callable[[BaseException | None], None],
+        started: Callable[[], object] = lambda: None,
     ) -> None:
         self._settings = settings
         self._topics = tuple(topics)
-        self._deliver, self._fail, self._closed = deliver, failed, closed
+        self._deliver, self._fail, self._closed, self._started = deliver, failed, closed, started
         lock = threading.RLock()
         self._changed = threading.Condition(lock)
         """Wakes the brokers' threads: there may be something to send."""
@@ -216,7 +218,7 @@ class ShareMember:
                 self._group.failed(_now_ms())
             return
         if said.error_code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_AUTHORIZATION_FAILED):
-            raise self._refused(said.error_code, said.error_message)
+            raise refusal(self._settings, self._topics, said.error_code, said.error_message)
         with self._changed:
             event = self._group.answered(_heartbeat_answer(said), _now_ms())
             if event is Event.FENCED:
@@ -228,10 +230,7 @@ class ShareMember:
         if event is Event.MOVED:
             coordinator.moved()
         elif event is Event.REFUSED:
-            raise self._refused(said.error_code, said.error_message)
-
-    def _refused(self, code: int, message: str | None) -> KafkaError:
-        return refusal(self._settings, self._topics, code, message)
+            raise refusal(self._settings, self._topics, said.error_code, said.error_message)
 
     def _assign(self) -> None:
         """Tell the queue which partitions it has, and where. Under the lock."""
@@ -243,8 +242,13 @@ class ShareMember:
             else:
                 leaders[shard] = leader
         self._queue.assigned(leaders)
+        self._look_started()
         for broker in set(leaders.values()) - self._brokers.keys():
             self._begin(broker)
+
+    def _look_started(self) -> None:
+        if self._group.joined and self._group.assignment <= self._queue.fetched:
+            self._started()
 
     def _look_up_soon(self) -> None:
         if self._look_up_at_ms is None:
@@ -339,6 +343,7 @@ class ShareMember:
             self._catch_up()
             outcome = self._queue.answered(broker, answer, _now_ms())
             self._carry_out(outcome)
+            self._look_started()
             self._changed.notify_all()
         return True
 
@@ -368,7 +373,7 @@ class ShareMember:
         for each in outcome.problems:
             self._problems.tell(each)
         if outcome.refused:
-            self._error = self._error or self._refused(outcome.refused, None)
+            self._error = self._error or refusal(self._settings, self._topics, outcome.refused, None)
             self._due.notify_all()
         if outcome.look_up:
             self._look_up_soon()

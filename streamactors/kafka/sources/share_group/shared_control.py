@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from streamactors.errors import BuildError
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 
 
 class SharedControl(Control):

@@ -8,7 +8,7 @@ from typing import Any
 from streamactors.dsl.source import Source
 from streamactors.engine.blueprint.modules import StageModule
 from streamactors.errors import BuildError
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.share_group.share_settings import SharedSourceSettings
 from streamactors.kafka.sources.share_group.shared_record import SharedRecord

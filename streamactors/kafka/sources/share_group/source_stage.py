@@ -15,7 +15,7 @@ from streamactors.engine.marks.marks import Needs, PositionMark, next_epoch
 from streamactors.engine.stage import SOURCE, GraphStage
 from streamactors.engine.stage_traits import StageTraits
 from streamactors.gauges import Gauge
-from streamactors.kafka.control import RUNNING
+from streamactors.kafka.controls.control import RUNNING
 from streamactors.kafka.reading.messages import TakeSnapshot
 from streamactors.kafka.reading.snapshot import snapshot_without_consumer
 from streamactors.kafka.sources.share_group.share_member import ShareMember
@@ -69,6 +69,7 @@ class SharedSourceLogic(SourceLogic):
             lambda records: self.interpreter.post(self, self._on_records, records),
             lambda error: self.interpreter.post(self, self._on_failed, error),
             self._on_closed,
+            lambda: self.control.started.try_complete(None),
         )
         self._waiting: deque[SharedRecord] = deque()
         self._gauge = Gauge(

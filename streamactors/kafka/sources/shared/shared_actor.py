@@ -31,6 +31,7 @@ class SharedActor:
     def __init__(self, settings: ConsumerSettings) -> None:
         self.settings = settings
         self.is_shutdown: StreamFuture[None] = StreamFuture("shared consumer")
+        self.started: StreamFuture[None] = StreamFuture("shared consumer")
         self.tracker = OffsetTracker() if settings.group_id else None
         self.look: Callable[[], dict[str, Any]] | None = None
         """Returns the consumer's snapshot without asking the actor; None before the first source has started."""

@@ -17,7 +17,7 @@ from streamactors.actors.futures import StreamFuture
 from streamactors.dsl.source import Source
 from streamactors.errors import BuildError
 from streamactors.kafka.committable import CommittableMessage, Convert, committable
-from streamactors.kafka.control import Control
+from streamactors.kafka.controls.control import Control
 from streamactors.kafka.reading.messages import Commits
 from streamactors.kafka.record import ConsumerRecord
 from streamactors.kafka.settings import ConsumerSettings

@@ -58,7 +58,7 @@ class SharedLink(ConsumerLink):
         of = self._subscription
         reply: StreamFuture[None] = StreamFuture("join")
         reply.add_done_callback(self._joined)
-        return Join(of.partitions, of.offsets, of.times_ms, reply)
+        return Join(of.partitions, of.offsets, of.times_ms, reply, self.control.started)
 
     def _told(self, message: Any, to_actor: Callable[[Any], None]) -> None:
         if isinstance(message, StageEnded):

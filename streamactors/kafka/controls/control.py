@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.actors.waits import refuse_here
 from streamactors.durations import Duration, duration_s
 from streamactors.engine.island.run import Run
-from streamactors.errors import BuildError
+from streamactors.errors import BuildError, UnknownStore
+from streamactors.kafka.controls.parts import Passed, settle
 from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.messages import PausePartitions, ResumePartitions, StopAtEnd, TakeSnapshot
 from streamactors.kafka.subscriptions import TopicPartition
@@ -21,7 +21,6 @@ from streamactors.living import Living
 if TYPE_CHECKING:
     from streamactors.kafka.reading.assignment.rebalance_log import Rebalance
     from streamactors.windows.stage.queryable_store import QueryableStore
-from streamactors.errors import UnknownStore
 
 T = TypeVar("T")
 
@@ -39,6 +38,9 @@ class Control:
     def __init__(self) -> None:
         self.is_shutdown: StreamFuture[None] = StreamFuture("consumer")
         """Done when the consumer has left the group and closed; fails with the consumer's error."""
+        self.started: StreamFuture[None] = StreamFuture("control.started")
+        """Done when the consumer has its first partitions, maybe none, and knows its position in each: it reads every record that is written
+        from now on. Fails if the consumer ends before."""
         self.completion: StreamFuture[Any] | None = None
         """For the graph of a topology (`topics.graph()`): done when everything is written; fails with the graph's error. None for other graphs."""
         self.graph = self.group = ""
@@ -61,6 +63,7 @@ class Control:
         self._stop_early = False
         self._last_snapshot: dict[str, Any] | None = None
         self._lock = threading.Lock()
+        self.is_shutdown.add_done_callback(self._ended)
 
     def attach(self, tell: Callable[[Any], None], complete: Callable[[], None]) -> None:
         """Connect the control to its actor and stage; called once, by the source."""
@@ -96,30 +99,41 @@ class Control:
         self.stop()
         return self.is_shutdown
 
+    def drain(self, completion: StreamFuture[T] | None = None) -> StreamFuture[T | None]:
+        """Stop, and return a future that is done after the last commit, with the stream's result: await it in a coroutine.
+
+        `completion`: the future of the sink; a topology's graph needs none. The future fails with the stream's error, or else with the error
+        of the last commit."""
+        self.is_draining = True
+        self.stop()
+        result = completion or self.completion
+        drained: StreamFuture[Any] = StreamFuture("control.drain()")
+        if result is None:
+            self.is_shutdown.add_done_callback(lambda ended: settle(drained, ended, None))
+        else:
+            result.add_done_callback(
+                lambda done: self.is_shutdown.add_done_callback(lambda ended: settle(drained, ended, done))
+            )
+        return drained
+
     def drain_and_shutdown(
         self, completion: StreamFuture[T] | None = None, timeout: Duration | None = None
     ) -> T | None:
-        """Stop, wait for the stream's result and for the last commit, and return the result. `completion`: the future of the sink; a
-        topology's graph needs none.
+        """As `drain`, and wait for the result; a coroutine awaits `drain` instead.
 
         Raises the stream's error, or else the error of the last commit; TimeoutError after `timeout` (seconds, a timedelta or a
-        string; None: no limit) for all of it. `close_timeout_ms` limits the last commit only, when the stream has ended."""
-        self.is_draining = True
-        self.stop()
-        completion = completion or self.completion
-        deadline = None if timeout is None else time.monotonic() + duration_s(timeout, "timeout")
-
-        def left() -> float | None:
-            return None if deadline is None else max(0.0, deadline - time.monotonic())
-
+        string; None: no limit) for all of it. `close_timeout_ms` limits the last commit only, when the stream has ended. WouldBlock on a
+        thread or an asyncio loop that the stream needs."""
+        if not self.is_shutdown.done():
+            refuse_here("drain_and_shutdown()", "await control.drain() instead")
+        drained = self.drain(completion)
         try:
-            result = completion.result(left()) if completion is not None else None
-        except BaseException:
-            with suppress(Exception):  # the stream's own error is the one to raise
-                self.is_shutdown.exception(left())
+            return drained.result(timeout)
+        except TimeoutError:
+            result = completion or self.completion
+            if result is not None and not drained.done() and result.done():
+                result.result()  # the stream's own error is the one to raise
             raise
-        self.is_shutdown.result(left())
-        return result
 
     def store(self, name: str) -> QueryableStore:
         """Return a store of the run by its name, or by that of its step, for reading from outside.
@@ -141,10 +155,11 @@ class Control:
     def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
         """Return the consumer's state: counts, and per partition buffered, demand, paused by whom, position, done, committed, in flight
         and lag. A closed consumer has no partitions. If a consumer is busy for longer, its state is read without it. TimeoutError when the
-        source does not start within `timeout` (seconds, a timedelta or a string)."""
+        source does not start within `timeout` (seconds, a timedelta or a string). A coroutine awaits `ask_snapshot`."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
-            return self._last_snapshot or _without_consumer()
+            return self._last_snapshot or _snapshot_of_none()
+        refuse_here("snapshot()", "await control.ask_snapshot() instead")
         self._send(TakeSnapshot(reply))
         limit_s = duration_s(timeout, "timeout")
         try:
@@ -158,7 +173,7 @@ class Control:
         """Ask the consumer for its snapshot, and return the future of it; for a closed consumer it is done."""
         reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
         if self.is_shutdown.done():
-            reply.try_complete(self._last_snapshot or _without_consumer())
+            reply.try_complete(self._last_snapshot or _snapshot_of_none())
         else:
             self._send(TakeSnapshot(reply))
         return reply
@@ -170,6 +185,12 @@ class Control:
     def follower(self, stopped: Callable[[], object]) -> ControlFollower:
         """Return what stands for this control while its run is restarted; `stopped()` is called when the user stops it."""
         return ControlFollower(FollowingControl(stopped))
+
+    def _ended(self, ended: Future[None]) -> None:
+        """The consumer has closed: if it has not started by now, it never does."""
+        if not self.started.done():
+            error = ended.exception()
+            self.started.try_fail(error or ConsumerFailed("the consumer has ended before it knew its positions"))
 
     def _send(self, message: Any) -> None:
         with self._lock:
@@ -183,10 +204,14 @@ class Control:
 class FollowingControl(Control):
     """One control for a source that runs again and again: it passes everything on to the control of the last instance."""
 
+    _stands_for: Control | None = None
+
+    if not TYPE_CHECKING:
+        graph, group, restarts, run, open_store, look, rebalances = (Passed() for _ in range(7))
+
     def __init__(self, stopped: Callable[[], object] = lambda: None) -> None:
         super().__init__()
         self._when_stopped = stopped
-        self._current: Control | None = None
         self._paused: dict[TopicPartition, None] = {}
         self._stopped = False
         self._stops_at_end = False
@@ -195,10 +220,10 @@ class FollowingControl(Control):
     def _take_over(self, control: Control) -> Control:
         with self._lock:
             control.restarts = self._started
-            self._current = control
+            self._stands_for = control
             self._started += 1
             paused, stopped, at_end = tuple(self._paused), self._stopped, self._stops_at_end
-        self.run = control.run
+        control.started.add_done_callback(self._has_started)
         if paused:
             control.pause(*paused)
         if stopped:
@@ -207,10 +232,14 @@ class FollowingControl(Control):
             control.stop_at_end()
         return control
 
+    def _has_started(self, started: Future[None]) -> None:
+        if started.exception() is None:  # else the next instance may start
+            self.started.try_complete(None)
+
     def stop(self) -> None:
         with self._lock:
             self._stopped = True
-            current = self._current
+            current = self._stands_for
         self._when_stopped()
         if current is None:
             self.is_shutdown.try_complete(None)
@@ -232,19 +261,19 @@ class FollowingControl(Control):
     def stop_at_end(self) -> None:
         with self._lock:
             self._stops_at_end = True
-            current = self._current
+            current = self._stands_for
         if current is not None:
             current.stop_at_end()
 
     def store(self, name: str) -> QueryableStore:
-        if self._current is None:
+        if self._stands_for is None:
             return super().store(name)
-        return self._current.store(name)
+        return self._stands_for.store(name)
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         with self._lock:
             self._paused.update((TopicPartition(*partition), None) for partition in partitions)
-            current = self._current
+            current = self._stands_for
         if current is not None:
             current.pause(*partitions)
 
@@ -252,22 +281,35 @@ class FollowingControl(Control):
         with self._lock:
             for partition in partitions:
                 self._paused.pop(TopicPartition(*partition), None)
-            current = self._current
+            current = self._stands_for
         if current is not None:
             current.resume(*partitions)
 
     def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
         """Return the snapshot of the running instance, and the number of `restarts`; `timeout` in seconds, or as a timedelta or a string."""
         with self._lock:
-            current, started = self._current, self._started
-        found = _without_consumer() if current is None else current.snapshot(timeout)
+            current, started = self._stands_for, self._started
+        found = _snapshot_of_none() if current is None else current.snapshot(timeout)
         return {**found, "restarts": max(0, started - 1)}
 
+    def ask_snapshot(self) -> StreamFuture[dict[str, Any]]:
+        """Ask the running instance for its snapshot, and return the future of it; it has the number of `restarts`, too."""
+        with self._lock:
+            current, restarts = self._stands_for, max(0, self._started - 1)
+        reply: StreamFuture[dict[str, Any]] = StreamFuture("snapshot")
+        if current is None:
+            reply.try_complete({**_snapshot_of_none(), "restarts": restarts})
+            return reply
 
-def _without_consumer() -> dict[str, Any]:
-    from streamactors.kafka.reading.snapshot import snapshot_without_consumer  # only for a control without a consumer
+        def answered(found: Future[dict[str, Any]]) -> None:
+            error = found.exception()
+            if error is None:
+                reply.try_complete({**found.result(), "restarts": restarts})
+            else:
+                reply.try_fail(error)
 
-    return snapshot_without_consumer()
+        current.ask_snapshot().add_done_callback(answered)
+        return reply
 
 
 class ControlFollower:
@@ -282,75 +324,32 @@ class ControlFollower:
 
     def when_closed(self, then: Callable[[], object]) -> None:
         """Call `then` when the last run's consumer has left its group and closed."""
-        assert self.value._current is not None
-        self.value._current.is_shutdown.add_done_callback(lambda _: then())
+        assert self.value._stands_for is not None
+        self.value._stands_for.is_shutdown.add_done_callback(lambda _: then())
 
     @property
     def failure(self) -> BaseException | None:
         """The error that has ended the last consumer, such as another member with its group.instance.id."""
-        assert self.value._current is not None
-        error = self.value._current.is_shutdown.exception(0)
+        assert self.value._stands_for is not None
+        error = self.value._stands_for.is_shutdown.exception(0)
         return error if isinstance(error, ConsumerFailed) else None
 
     def over(self) -> None:
         """The last run has ended by itself."""
-        assert self.value._current is not None
-        self.value._current.is_shutdown.add_done_callback(self.value._closed)
+        assert self.value._stands_for is not None
+        self.value._stands_for.is_shutdown.add_done_callback(self.value._closed)
 
     def settle(self, error: BaseException | None) -> None:
         """No further run begins; the last consumer is closed or closing."""
         self.over()
 
 
-class Completing(Protocol[T]):
-    """The handle of a run with a future of its end."""
+def _snapshot_of_none() -> dict[str, Any]:
+    """Return the snapshot of a control that has no consumer."""
 
-    @property
-    def completion(self) -> StreamFuture[T]: ...
+    from streamactors.kafka.reading.snapshot import snapshot_without_consumer  # only for a control without a consumer
 
-
-class DrainingControl(Control, Generic[T]):
-    """A control together with the stream's completion: `to_mat(sink, DrainingControl.create)`."""
-
-    def __init__(self, control: Control, completion: StreamFuture[T]) -> None:
-        self._control = control
-        self.stream_completion = completion
-        self.is_shutdown = control.is_shutdown
-
-    @classmethod
-    def create(cls, control: Control, completion: StreamFuture[T] | Completing[T]) -> DrainingControl[T]:
-        """Combine what a consumer source and a sink materialize: a future, or a handle with a future `completion`, as SparkSink's query.
-
-        Raises BuildError where they are something else."""
-        done: Any = getattr(completion, "completion", completion)
-        if not isinstance(control, Control) or not isinstance(done, Future):
-            raise BuildError(
-                "DrainingControl.create combines the control of a Consumer source with the future of a sink, got "
-                f"{type(control).__name__} and {type(completion).__name__}; source.to_mat(sink, DrainingControl.create) keeps "
-                "the source's on the left"
-            )
-        return cls(control, cast("StreamFuture[T]", done))
-
-    def stop(self) -> None:
-        self._control.stop()
-
-    def drain_and_shutdown(self, completion: Any = None, timeout: Duration | None = None) -> Any:
-        """Stop, wait for the stream's result and the last commit; return the result, raise the stream's error.
-
-        TimeoutError after `timeout` (seconds, a timedelta or a string; None: no limit) for all of it."""
-        return self._control.drain_and_shutdown(self.stream_completion, timeout)
-
-    def stop_at_end(self) -> None:
-        self._control.stop_at_end()
-
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        self._control.pause(*partitions)
-
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        self._control.resume(*partitions)
-
-    def snapshot(self, timeout: Duration = 5.0) -> dict[str, Any]:
-        return self._control.snapshot(timeout)
+    return snapshot_without_consumer()
 
 
 class NoopControl(Control):
@@ -358,6 +357,7 @@ class NoopControl(Control):
 
     def __init__(self) -> None:
         super().__init__()
+        self.started.try_complete(None)
         self.is_shutdown.try_complete(None)
 
     def stop(self) -> None:
