@@ -247,7 +247,7 @@ class ShareMember:
             self._begin(broker)
 
     def _look_started(self) -> None:
-        if self._group.joined and self._group.assignment <= self._queue.fetched:
+        if self._group.assignment and self._group.assignment <= self._queue.fetched:  # the first one is often empty
             self._started()
 
     def _look_up_soon(self) -> None:
