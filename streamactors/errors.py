@@ -39,6 +39,10 @@ _MET: Final = {"AckedRecordsDiffer", "BrokerError", "BrokerStartError", "Invalid
 class StreamActorsError(Exception):
     """Base of every error raised on purpose by this package. A traceback ends with `docs: errors#…`, where docs/errors.md describes the class."""
 
+    at_start = False
+    """True if a stage failed before it could begin to work, such as one that found no broker. A restart after that counts, however long the attempt
+    took."""
+
     @classmethod
     def is_documented(cls) -> bool:
         """Return whether docs/errors.md has a heading for this class. Errors inside the broker have none."""

@@ -28,9 +28,11 @@ class RestartSettings:
     random_factor: float = 0.2
     """The largest random addition, as a share of the back-off."""
     max_restarts: int | None = None
-    """The number of restarts within `max_restarts_within`; after that the stream ends as the part ends. None: no limit."""
+    """The number of restarts in a row; after that the stream ends as the part ends. None: no limit."""
     max_restarts_within: Duration | None = None
-    """A part that ran longer than this before it ended resets the count and the back-off. None: `min_backoff`."""
+    """A part that ran longer than this before it ended resets the count and the back-off. None: `min_backoff`. A part that has emitted nothing, or
+    a sink that took its first elements only, must also have run longer than `max_backoff`: an attempt to connect takes time. A part that found no broker
+    never resets them."""
     restart_on: Callable[[BaseException], bool] | None = None
     """`restart_on(error)` returns False for errors that must fail the stream. None: every error restarts."""
 
@@ -59,8 +61,13 @@ class RestartSettings:
         return doubled * (1 + random.random() * self.random_factor)
 
     @property
+    def longest_ms(self) -> float:
+        """The longest back-off, without the random addition."""
+        return span_ms("RestartSettings", "max_backoff", self.max_backoff)
+
+    @property
     def within_ms(self) -> float:
-        """The window in which restarts are counted."""
+        """How long a part must have run to reset the count."""
         if self.max_restarts_within is None:
             return span_ms("RestartSettings", "min_backoff", self.min_backoff)
         return span_ms("RestartSettings", "max_restarts_within", self.max_restarts_within)

@@ -214,7 +214,9 @@ class ClientConnection:
                 break
             wait_ms = min(LOOK_EVERY_MS, left_ms)
         del client  # the error keeps this frame, and a client runs as long as there is a reference to it
-        raise self.no_broker(time.monotonic() - began)
+        error = self.no_broker(time.monotonic() - began)
+        error.at_start = True
+        raise error
 
     def no_broker(self, waited_s: float) -> NoBroker:
         """Return the error that no broker answers, with librdkafka's last reason."""

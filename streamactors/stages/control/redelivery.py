@@ -205,6 +205,7 @@ class RedeliveringLogic(RestartLogic):
                 self._feed()
 
     def _acknowledged(self, number: int) -> None:
+        self._worked = True
         self._done = max(self._done, number)
         while self._kept and self._kept[0][1] <= number:
             self._size -= len(self._kept.popleft()[0])

@@ -40,6 +40,8 @@ class RestartLogic(AroundInner):
         self._restarts = 0  # in a row
         self.restarted = 0  # since the start
         self._began_ms = 0.0
+        self._given = False  # the running part has got an element
+        self._worked = False  # it has emitted an element or a mark; a sink: it has asked again after its first elements
         self._finishing = False  # upstream has failed or downstream has ended: no restart any more
         self._upstream_over = False
         self._left: list[Any] = []  # what the part that ended last has not taken
@@ -61,6 +63,7 @@ class RestartLogic(AroundInner):
     def _begin(self) -> None:
         self._waiting = False
         self._ends.clear()
+        self._given = self._worked = False
         self._began_ms = self.interpreter.now_ms()
         try:
             module = self._make()
@@ -90,8 +93,7 @@ class RestartLogic(AroundInner):
         """The inner part has ended: it failed with `error`, or it completed or cancelled."""
         self._let_go(error)
         settings = self._settings
-        now = self.interpreter.now_ms()
-        if now - self._began_ms > settings.within_ms:
+        if self._ran_well(error):
             self._restarts = 0
         finishing = self._finishing or self._is_over()
         enough = settings.max_restarts is not None and self._restarts >= settings.max_restarts
@@ -112,13 +114,26 @@ class RestartLogic(AroundInner):
             log,
             logging.DEBUG if error is None else logging.WARNING,
             (self.name, alike(error)),
-            "%s: %s, restart %d in %.0f ms",
+            "%s: %s, restart %d%s in %.0f ms",
             self.name,
             "ended" if error is None else f"failed with {type(error).__name__}: {error}",
             self._restarts,
+            "" if settings.max_restarts is None else f" of at most {settings.max_restarts} in a row",
             delay_ms,
         )
         self.schedule_once("restart", delay_ms)
+
+    def _ran_well(self, error: BaseException | None) -> bool:
+        """Whether the part that has ended resets the count: it ran longer than the window, and not in vain.
+
+        An attempt to connect may take longer than the window. So a part that has done nothing yet must have run longer than the longest
+        back-off, too, and an error from before its start never resets."""
+        if getattr(error, "at_start", False):
+            return False
+        window_ms = self._settings.within_ms
+        if not self._worked:
+            window_ms = max(window_ms, self._settings.longest_ms)
+        return self.interpreter.now_ms() - self._began_ms > window_ms
 
     def _is_over(self) -> bool:
         """True when a further part would get no element."""
@@ -145,6 +160,7 @@ class RestartLogic(AroundInner):
             if self._from is not None:
                 self._from.want(out.asked)
         elif out is self._into and self._in is not None:
+            self._worked = self._worked or (self._given and self._from is None)
             self._give_left(out)
             self._in.want(out.asked)
 
@@ -152,6 +168,7 @@ class RestartLogic(AroundInner):
         """Push what the last part has left, as far as there is demand, and then the end of upstream."""
         n = into.asked
         if self._left and n:
+            self._given = True
             into.push(self._left[:n])
             del self._left[:n]
         if self._is_over():
@@ -164,12 +181,15 @@ class RestartLogic(AroundInner):
         if target is not None and (in_ is self._in or in_ is self._from):
             chunk = in_.grab(target.asked)
             if chunk:
+                self._given = True
+                self._worked = self._worked or in_ is self._from
                 target.push(chunk)
             in_.want(target.asked)
 
     def on_mark(self, in_: Connection, mark: Mark) -> None:
         if in_ is not self._from or self._out is None:
             return
+        self._worked = True
         if isinstance(mark, EndOfInput):
             self._ends.append(mark)  # emitted only if there is no restart
         else:
