@@ -71,7 +71,7 @@ class LocalSystemBase:
         self.nobody = ActorRef(Nobody(self))
         self.system_address = ActorRef(Nobody(self, f"{name}/system"))
         self._external = External(self, f"{name}/external")
-        self._cells: set[RunningActor] = set()
+        self._cells: dict[RunningActor, None] = {}  # in the order of their start, in which they are asked to exit
         self._empty = threading.Event()
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
@@ -161,7 +161,7 @@ class LocalSystemBase:
             name = f"{self.name}/{type(instance).__name__}-{next(self._numbers)}"
         executor: Executor = self.pool if where == "pool" else self._executor(where, name)
         cell = RunningActor(self, executor, name, instance, parent, make, strategy, thespian_errors)
-        self._cells.add(cell)
+        self._cells[cell] = None
         if parent is not None:
             if parent.children is None:
                 parent.children = {}
@@ -211,7 +211,7 @@ class LocalSystemBase:
 
     def forget(self, cell: RunningActor) -> None:
         """Remove an actor that has ended from the system's tables. On the actor's own thread."""
-        self._cells.discard(cell)
+        self._cells.pop(cell, None)
         if cell.globalName:
             with self._lock:
                 if self._global_names.get(cell.globalName) is cell.address:
@@ -336,7 +336,7 @@ class LocalSystemBase:
         for dispatcher in {*own, *self._dispatchers.values(), self.timers}:
             dispatcher.after_fork_in_child()
         self.pool.after_fork_in_child()
-        self._cells = set()
+        self._cells = {}
 
     def _end_actors_and_threads(self, timeout: float, deadline: float) -> list[str]:
         """Wait half of the time for the actors to exit and the rest for slow threads; return the names of what blocks."""
@@ -355,8 +355,10 @@ class LocalSystemBase:
             if not dispatcher.stop(max(0, deadline - 0.3 * timeout - time.monotonic()))
         ]
         blocked += self.pool.stop(max(0, deadline - 0.1 * timeout - time.monotonic()))
-        waiting = set(self.pool.abandoned())  # also a cell that blocked its own thread first and then moved to the pool
-        for left in {*self._cells, *waiting}:
+        waiting = dict.fromkeys(
+            self.pool.abandoned()
+        )  # also a cell that blocked its own thread first and then moved to the pool
+        for left in dict.fromkeys([*self._cells, *waiting]):
             if isinstance(left, RunningActor) and (left in waiting or left.name not in blocked):
                 left.bury()
         if not self.timers.stop(max(0.01, deadline - time.monotonic())):

@@ -39,7 +39,7 @@ class _Stage(Protocol):
 _needed: weakref.WeakKeyDictionary[Any, tuple[asyncio.AbstractEventLoop, weakref.ref[Any]]] = (
     weakref.WeakKeyDictionary()
 )
-_waiting: set[Callable[[], object]] = set()  # what makes each waiting thread look again
+_waiting: dict[Callable[[], object], None] = {}  # what makes each waiting thread look again
 _lock = threading.Lock()
 
 
@@ -125,7 +125,7 @@ def wait_until(
     end = None if timeout is None else began + timeout
     stopped_since: float | None = None
     with _lock:
-        _waiting.add(wake)
+        _waiting[wake] = None
     try:
         while not done():
             refuse_here(what)
@@ -153,4 +153,4 @@ def wait_until(
         return True
     finally:
         with _lock:
-            _waiting.discard(wake)
+            _waiting.pop(wake, None)

@@ -189,7 +189,7 @@ def test_a_cancelled_future_stops_the_stream_during_the_back_off(system, clock, 
 
 def test_an_abort_after_a_stop_is_an_error(clock, running):
     # What was in flight at the stop was to be committed, and was not: the stop must not look like a success.
-    running.switch._restarted.copy().pop()(None)  # the run has heard of the stop, its stages have not yet
+    next(iter(running.switch._restarted))(None)  # the run has heard of the stop, its stages have not yet
     running.stage.abort(ValueError("lost"))
     assert str(running.done.exception(10)) == "lost"
 

@@ -77,7 +77,7 @@ class Written:
 def test_a_connection_whose_stream_has_ended_well_is_not_reset_by_the_end_of_the_loop(stopped, ends):
     # The stream ends, and schedules a coroutine that closes its connection -> the system ends -> the loop cancels the coroutine before it runs.
     logic, writer = DuplexLogic(None), Written()
-    logic._loop, logic._writer, logic.stopped = SimpleNamespace(closings={logic._break_off}), writer, stopped
+    logic._loop, logic._writer, logic.stopped = SimpleNamespace(closings={logic._break_off: None}), writer, stopped
     asyncio.run(logic._break_off())
     assert writer.ends == ends
-    assert logic._loop.closings == set()
+    assert logic._loop.closings == {}

@@ -66,7 +66,7 @@ class SystemLoop:
         self._lock = threading.Lock()
         self._stopping = False
         self._ended = False
-        self.closings: set[Callable[[], Coroutine[Any, Any, Any]]] = set()
+        self.closings: dict[Callable[[], Coroutine[Any, Any, Any]], None] = {}
         """What to run when the loop ends before a stage has given back what it holds there. On the loop's thread."""
         self._asyncio = _Loop(clock, self.name)
         self._virtual = clock if isinstance(clock, VirtualClock) else None

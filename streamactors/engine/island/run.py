@@ -9,7 +9,7 @@ import logging
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from streamactors.actors.futures import UnreadFailure
@@ -43,7 +43,7 @@ class _Runs:
     __slots__ = ("alive", "idle", "meters", "watch")
 
     def __init__(self, watch: SliceWatch) -> None:
-        self.alive: set[Run] = set()
+        self.alive: dict[Run, None] = {}  # in the order of their start
         self.meters: dict[int, Meter] = {}  # while there is one, runs measure their hops
         self.idle: list[Callable[[], object]] = []
         self.watch = watch
@@ -62,9 +62,9 @@ def _runs_of(system: ActorSystem) -> _Runs:
     return runs
 
 
-def runs_of(system: ActorSystem) -> set[Run]:
-    """Return the runs of a system that have not ended; the first call hooks into its shutdown."""
-    return _runs_of(system).alive
+def runs_of(system: ActorSystem) -> Collection[Run]:
+    """Return the runs of a system that have not ended, in the order of their start; the first call hooks into its shutdown."""
+    return _runs_of(system).alive.keys()
 
 
 class Meter:
@@ -107,7 +107,7 @@ def all_runs() -> list[Run]:
         return [run for runs in list(_running.values()) for run in list(runs.alive)]
 
 
-def _abort_all(runs: set[Run]) -> None:
+def _abort_all(runs: Collection[Run]) -> None:
     for run in list(runs):
         run.abort(AbruptTermination("the actor system was shut down while the stream was running"))
 
@@ -284,7 +284,7 @@ class Run:
 
     def over(self) -> None:
         """The run has ended: forget it, and call those who wait for its end."""
-        self.runs.alive.discard(self)
+        self.runs.alive.pop(self, None)
         for callback in self._ended:
             self._call(callback)
         for then in () if self.runs.alive else self.runs.idle:

@@ -184,10 +184,10 @@ def _begin(plan: Plan, system: ActorSystem, built: Built) -> Any:
         for logic in logics:
             logic.interpreter.logics.append(logic)
         run.islands.extend(islands)
-        run.runs.alive.add(run)
+        run.runs.alive[run] = None
         value = built(run, values, logics)
     except BaseException:
-        run.runs.alive.discard(run)  # no island has started: the run is over, and nobody is to wait for it
+        run.runs.alive.pop(run, None)  # no island has started: the run is over, and nobody is to wait for it
         _give_up(islands)
         raise
     first, *others = islands

@@ -153,7 +153,7 @@ class RestartedRun:
         with self._lock:
             self._phase = Phase.RUNNING
         self._follow(run, values)
-        self._waiting.runs.alive.discard(self._waiting)
+        self._waiting.runs.alive.pop(self._waiting, None)
 
     def unread(self, text: str) -> UnreadFailure:
         """Return the failure of the stream, which its futures share. It is logged if it is never read."""
@@ -173,7 +173,7 @@ class RestartedRun:
             return
         with self._lock:
             self._phase = Phase.CLOSING
-            run.runs.alive.add(self._waiting)
+            run.runs.alive[self._waiting] = None
         self._when_closed(0, error)
 
     def _when_closed(self, n: int, error: BaseException) -> None:

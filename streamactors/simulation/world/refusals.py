@@ -42,6 +42,8 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if scheduler is None or scheduler.current is None:
         return
     what, way_out = refused
+    if event == "subprocess.Popen" and "spark" in str(arguments[:2]).lower():
+        way_out = "Spark is not simulated; let the graph of the test end in a sink of the test"
     detail = f" ({arguments[0]!r})" if event == "subprocess.Popen" else ""
     raise NotSimulated(
         f"{event}{detail}: a simulated world has no {what.removeprefix('a ')}: {way_out}; asked for at {_caller()}"

@@ -154,13 +154,16 @@ class Scheduler:
 
     def at_free_lock(self) -> None:
         """A task is about to take a free lock: it may have to give way."""
-        if self._ready and self.dice.random() < SWITCHES_AT_LOCKS:
+        task = self.current
+        if self._ready and task is not None and not task.calm and self.dice.random() < SWITCHES_AT_LOCKS:
             self.give_way()
 
     def has_woken(self) -> None:
         """The task has woken others, and its own state allows that they run: it may have to give way."""
         task = self.current
-        if task is not None and not self.ending and not task.gone and self.dice.random() < SWITCHES_AT_WAKING:
+        if task is None or task.calm or self.ending or task.gone:
+            return
+        if self.dice.random() < SWITCHES_AT_WAKING:
             self.give_way()
 
     def wake(self, task: Task) -> None:

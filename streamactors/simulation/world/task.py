@@ -28,6 +28,7 @@ class Task:
     `waits`: what the task waits for, while it is parked. `token` changes at each wait, so that an old timer wakes nobody."""
 
     __slots__ = (
+        "calm",
         "carrier",
         "done",
         "error",
@@ -53,6 +54,7 @@ class Task:
         self.ident = ident
         self.run = run
         self.carrier: greenlet | None = None
+        self.calm = 0  # while above 0, dice do not interrupt the task
         self.parked = False
         self.timed_out = False
         self.done = False

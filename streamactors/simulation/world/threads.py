@@ -8,6 +8,7 @@ import _thread
 import _threading_local
 import importlib
 import itertools
+import logging
 import queue
 import sys
 import threading
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from streamactors import log_limit
+from streamactors.simulation.world import times
 from streamactors.simulation.world.errors import NotSimulated
 from streamactors.simulation.world.here import here
 from streamactors.simulation.world.locks import Lock, RLock, SimpleQueue
@@ -105,9 +108,27 @@ def _init_executor(executor: Any, *arguments: Any, **named: Any) -> None:
         executor._threads = _InOrder()
 
 
+def _calmly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function so that its task is not interrupted in it."""
+
+    def calm(*arguments: Any, **named: Any) -> Any:
+        scheduler = here()
+        task = None if scheduler is None else scheduler.current
+        if task is None:
+            return function(*arguments, **named)
+        task.calm += 1
+        try:
+            return function(*arguments, **named)
+        finally:
+            task.calm -= 1
+
+    return calm
+
+
 def attributes() -> list[tuple[object, str, object]]:
     """Return (class, attribute, replacement) for what counts threads or keeps state for each.
 
+    Logging and the first `current_thread` of a task throw no dice: whether a line is logged depends on settings, and must not change the run.
     RxPY keeps a queue of work in a `threading.local` of C code, which all tasks would share."""
     rx = importlib.import_module("reactivex.scheduler.currentthreadscheduler")
     trampoline = rx.Trampoline
@@ -118,6 +139,10 @@ def attributes() -> list[tuple[object, str, object]]:
 
     return [
         (ThreadPoolExecutor, "__init__", _init_executor),
+        (threading._DummyThread, "__init__", _calmly(threading._DummyThread.__init__)),
+        (logging.Logger, "handle", _calmly(logging.Logger.handle)),
+        (log_limit._of_process, "_causes", {}),
+        (log_limit._of_process, "_now_s", times.monotonic),
         (ThreadPoolExecutor, "_counter", itertools.count().__next__),
         (rx.CurrentThreadSchedulerSingleton, "_local", Local()),
     ]

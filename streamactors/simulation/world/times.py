@@ -79,6 +79,7 @@ def _ns(us: int) -> int:
 
 
 time_s = _wall(time.time, _seconds)
+monotonic = _monotonic(time.monotonic, _seconds)
 _clock_gettime, _clock_gettime_ns = time.clock_gettime, time.clock_gettime_ns
 _cpu_clock = getattr(time, "pthread_getcpuclockid", None)
 
@@ -174,6 +175,7 @@ def replacements() -> list[tuple[object, object]]:
     found: list[tuple[object, object]] = [
         (_sleep, sleep),
         (time.time, time_s),
+        (time.monotonic, monotonic),
         (time.time_ns, _wall(time.time_ns, _ns)),
         (time.localtime, _of_now(time.localtime)),
         (time.gmtime, _of_now(time.gmtime)),
@@ -182,7 +184,7 @@ def replacements() -> list[tuple[object, object]]:
         (_datetime, WorldDatetime),
         (_date, WorldDate),
     ]
-    seconds = (time.monotonic, time.perf_counter, time.process_time, time.thread_time)
+    seconds = (time.perf_counter, time.process_time, time.thread_time)
     nanoseconds = (time.monotonic_ns, time.perf_counter_ns, time.process_time_ns, time.thread_time_ns)
     found += [(real, _monotonic(real, _seconds)) for real in seconds]
     found += [(real, _monotonic(real, _ns)) for real in nanoseconds]

@@ -65,7 +65,7 @@ class Calls:
         self._ended: deque[Call] = deque()
         self._told = False
         self._stopped = False
-        self._running: set[Call] = set()
+        self._running: dict[Call, None] = {}  # in the order of their start, in which they are cancelled
         self._idle_cells: list[Cell] = []
         self._own_loop = own_loop
         self._loop = None if own_loop is None else own_loop.loop
@@ -81,11 +81,11 @@ class Calls:
     # ── starting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _start_on_loop(self, calls: list[Call]) -> None:
-        self._running.update(calls)
+        self._running.update(dict.fromkeys(calls))
         loop_of(self._system).start(self._begin(calls))
 
     def _start_on_own_loop(self, calls: list[Call]) -> None:
-        self._running.update(calls)
+        self._running.update(dict.fromkeys(calls))
         self._tell_own_loop(lambda: self._begin_on(asyncio.get_running_loop(), calls))
 
     def _tell_own_loop(self, call: Callable[[], None]) -> None:
@@ -117,7 +117,7 @@ class Calls:
         self._end(call)
 
     def _start_on_pool(self, calls: list[Call]) -> None:
-        self._running.update(calls)
+        self._running.update(dict.fromkeys(calls))
         cells = self._idle_cells
         for call in calls:
             call.cell = cell = cells.pop() if cells else self._system.pool.spawn(self._run_on_pool, self._name)
@@ -145,7 +145,7 @@ class Calls:
 
     def _start_here(self, calls: list[Call]) -> None:
         for call in calls:
-            self._running.add(call)
+            self._running[call] = None
             try:
                 self._await(call, self._fn(call.element))
             except BaseException as error:  # noqa: BLE001  # the user's function
@@ -174,7 +174,7 @@ class Calls:
         calls = [ended.popleft() for _ in range(len(ended))]
         for call in calls:
             call.done = True
-            self._running.discard(call)
+            self._running.pop(call, None)
             if call.cell is not None:
                 self._idle_cells.append(call.cell)
                 call.cell = None

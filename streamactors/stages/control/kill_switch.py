@@ -25,13 +25,13 @@ class KillSwitch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stages: set[_KillSwitchLogic] = set()
+        self._stages: dict[_KillSwitchLogic, None] = {}  # in the order of their start
         self._decided = False
         self._error: BaseException | None = None
         self._next: KillSwitch | None = None
-        self._restarted: set[Callable[[BaseException | None], object]] = (
-            set()
-        )  # runs to notify of a use between two runs
+        self._restarted: dict[
+            Callable[[BaseException | None], object], None
+        ] = {}  # runs to notify of a use between two runs
 
     def shutdown(self) -> None:
         """Complete downstream and cancel upstream. Does nothing when the switch was used before."""
@@ -64,7 +64,7 @@ class KillSwitch:
 
     def follower(self, stopped: Callable[[BaseException | None], object]) -> SwitchFollower:
         """Return what keeps this switch in use while its run is restarted; `stopped(error)` is called when it is used."""
-        self._restarted.add(stopped)
+        self._restarted[stopped] = None
         return SwitchFollower(self, stopped)
 
     def _pass_on(self, successor: KillSwitch) -> None:
@@ -79,13 +79,13 @@ class KillSwitch:
 
     def _add(self, stage: _KillSwitchLogic) -> None:
         with self._lock:
-            self._stages.add(stage)
+            self._stages[stage] = None
         if self._decided:
             stage.end(None)
 
     def _remove(self, stage: _KillSwitchLogic) -> None:
         with self._lock:
-            self._stages.discard(stage)
+            self._stages.pop(stage, None)
 
 
 class SwitchFollower:
@@ -107,7 +107,7 @@ class SwitchFollower:
 
     def over(self) -> None:
         """The last run has ended."""
-        self.value._restarted.discard(self._stopped)
+        self.value._restarted.pop(self._stopped, None)
 
     def settle(self, error: BaseException | None) -> None:
         """No further run begins."""

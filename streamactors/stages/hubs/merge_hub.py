@@ -64,7 +64,7 @@ class HubEntrance:
         self._queue: deque[tuple[_ProducerLogic, list[Any]]] = deque()
         self._held = 0
         self._gauge = Gauge("merge_hub: elements of its producers", 0)  # `buffer` for each producer
-        self._producers: set[_ProducerLogic] = set()
+        self._producers: dict[_ProducerLogic, None] = {}  # in the order of their start
         self._state = _State.OPEN
         self._told = False  # a message to the hub is on its way
         self._hub: _HubLogic
@@ -89,7 +89,7 @@ class HubEntrance:
         with self._lock:
             if self._state is not _State.OPEN:
                 return False
-            self._producers.add(producer)
+            self._producers[producer] = None
             self._gauge.bound = max(self._gauge.bound, self.buffer * len(self._producers))
             return True
 
@@ -112,7 +112,7 @@ class HubEntrance:
     def leave(self, producer: _ProducerLogic) -> None:
         """A producer has ended."""
         with self._lock:
-            self._producers.discard(producer)
+            self._producers.pop(producer, None)
             last = self._state is _State.DRAINING and not self._producers
         if last:
             self._wake()

@@ -91,7 +91,7 @@ class DuplexLogic(FlowLogic):
 
     async def _connect(self) -> None:
         self._reader, self._writer = await self.connect()
-        self._loop.closings.add(self._break_off)
+        self._loop.closings[self._break_off] = None
         if self.stopped:  # the stage ended while this was under way, perhaps before there was anything to release
             await self._release()
 
@@ -238,7 +238,7 @@ class DuplexLogic(FlowLogic):
         await self._release(broken=not self.stopped)
 
     async def _release(self, *, broken: bool = False) -> None:
-        self._loop.closings.discard(self._break_off)
+        self._loop.closings.pop(self._break_off, None)
         try:
             if (broken or self.failure is not None) and self._writer is not None:
                 reset(self._writer)

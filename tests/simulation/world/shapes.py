@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from reactivex import operators as rx
+from thespian.actors import Actor
 
-from streamactors import ActorSystem, RestartSettings, RestartSource, Sink, Source
+from streamactors import ActorSystem, KillSwitches, RestartSettings, RestartSource, Sink, Source
+from streamactors.errors import AbruptTermination
 from streamactors.windows import Record, TimeWindows
 
 Shape = Callable[[ActorSystem], Any]
@@ -131,6 +133,39 @@ async def _gathered() -> list[int]:
         return await asyncio.to_thread(lambda: x)
 
     return await asyncio.gather(*(one(x) for x in range(4)))
+
+
+@shape
+def cut_off(system: ActorSystem) -> Any:
+    """A kill switch and the end of the system meet many actors, streams and coroutines at once."""
+    seen: list[Any] = []
+
+    class Notes(Actor):
+        def receiveMessage(self, message: Any, sender: Any) -> None:
+            seen.append(type(message).__name__)
+
+    async def pends(number: int) -> None:
+        try:
+            await asyncio.sleep(1_000)
+        except asyncio.CancelledError:
+            seen.append(f"cancelled {number}")
+            raise
+
+    for actor in [system.spawn(Notes()) for _ in range(12)]:
+        system.tell(actor, 1)
+    switch = KillSwitches.shared("all")
+    ended = [Source.never().via(switch.flow()).run_with(Sink.to_list(), system) for _ in range(6)]
+    failed = [Source.never().run_with(Sink.to_list(), system) for _ in range(6)]
+    failed += [Source.range(0, 3).map_async(3, pends).run_with(Sink.to_list(), system) for _ in range(3)]
+    for number, future in enumerate([*ended, *failed]):
+        future.add_done_callback(lambda _, number=number: seen.append(f"done {number}"))  # type: ignore[misc]
+    time.sleep(0.03)
+    switch.shutdown()
+    time.sleep(0.03)
+    system.shutdown()
+    assert [future.result(10) for future in ended] == [[]] * 6
+    assert {type(future.exception(10)) for future in failed} == {AbruptTermination}
+    return sorted(seen)
 
 
 def run(name: str) -> Any:

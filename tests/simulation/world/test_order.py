@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 import time
 from pathlib import Path
 
+from streamactors import ActorSystem, Sink, Source
 from streamactors.simulation.world.simulated import SimulatedWorld
 from tests.simulation.world.traces import digest
 
@@ -33,6 +35,26 @@ def test_a_seed_has_the_same_trace_after_other_runs_in_the_process() -> None:
     seeds = list(range(40))
     forward, backward = digest(seeds), digest(seeds[::-1])
     assert forward == {seed: backward[seed] for seed in seeds}
+
+
+LOG = logging.getLogger("tests.simulation")
+
+
+def _logging(level: int) -> list[list[str]]:
+    def main() -> None:
+        with ActorSystem("logs") as system:
+            told = Source.range(0, 30).map_async_unordered(4, lambda x: LOG.warning("element %d", x) or time.sleep(0))
+            told.run_with(Sink.ignore(), system).result()
+
+    worlds = [SimulatedWorld(seed) for seed in range(30)]
+    LOG.setLevel(level)
+    for world in worlds:
+        world.run(main)
+    return [world.trace.lines() for world in worlds]
+
+
+def test_whether_lines_are_logged_changes_no_trace() -> None:
+    assert _logging(logging.WARNING) == _logging(logging.CRITICAL)
 
 
 def _order(seed: int) -> list[int]:

@@ -35,6 +35,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a server": (lambda: socket.socket().bind(("127.0.0.1", 0)), r"socket.*replace the client by"),
     "a host": (lambda: socket.getaddrinfo("localhost", 80), r"look-up of a host"),
     "a process": (lambda: subprocess.run([sys.executable, "-c", ""], check=True), r"subprocess\.Popen.*no process"),
+    "Spark": (
+        lambda: subprocess.Popen(["/opt/spark/bin/spark-submit", "pyspark-shell"]),
+        "Spark is not simulated.*sink",
+    ),
     "a shell": (lambda: os.system("true"), r"os\.system.*no process"),
     "a fork": (lambda: os.fork(), r"os\.fork.*no process"),
 }

@@ -16,7 +16,6 @@ from tests.simulation.world.shapes import SHAPES, run
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.expects_log("failed with ValueError: not yet")
 def test_a_graph_has_the_same_result_inside_and_outside(name: str) -> None:
     outside = run(name)
     for seed in range(5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import time
 import uuid
@@ -30,5 +31,6 @@ def digest(seeds: list[int]) -> dict[int, str]:
 
 
 if __name__ == "__main__":
+    others = [object() for _ in range(1_237 * int(os.environ["PYTHONHASHSEED"]))]  # other addresses of what follows
     for seed, found in digest(list(range(int(sys.argv[1])))).items():
         print(seed, found)
