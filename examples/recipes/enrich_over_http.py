@@ -55,7 +55,7 @@ def main(cluster: Cluster, service: str) -> None:
     for letter in Consumer.plain_source(
         reading, Subscriptions.topics("orders-unpriced"), until="end"
     ).run_iter():
-        print("aside:", letter.value, dict(letter.headers)["dead-letter.error"][:32])
+        print("aside:", letter.value, str(dict(letter.headers)["dead-letter.error"])[:36])
 
 
 if __name__ == "__main__":

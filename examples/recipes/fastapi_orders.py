@@ -10,9 +10,9 @@ import uvicorn
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
-from streamactors import BufferOverflow, Keep, RestartFlow, RestartSettings, Sink, Source
+from streamactors import StreamActorsError
 from streamactors.broker import Cluster
-from streamactors.kafka import Producer, ProducerMessage, ProducerRecord, ProducerSettings
+from streamactors.kafka import ProducerRecord, ProducerSettings, SendProducer
 
 
 class Order(BaseModel):
@@ -21,38 +21,30 @@ class Order(BaseModel):
 
 
 def service(bootstrap: str) -> FastAPI:
+    # a record that the broker has not acknowledged after 5 s fails, and so does not hold up the end of the process
+    settings = ProducerSettings(bootstrap, properties={"message.timeout.ms": 5_000}, close_timeout_ms=6_000)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        settings = ProducerSettings(bootstrap)
-        again = RestartSettings("200ms", "10s")
-        writer = RestartFlow.on_failures_with_backoff(again, lambda: Producer.flexi_flow(settings, value=Order))
-        answer = Sink.foreach(
-            lambda result: loop.call_soon_threadsafe(result.pass_through.set_result, result.metadata.offset)
-        )
-        waiting = Source.queue_with_backpressure(16, max_concurrent_offers=1_000)
-        app.state.queue, written = waiting.via(writer).to_mat(answer, Keep.both).run()
+        app.state.orders = SendProducer(settings, value=Order)
         yield
-        app.state.queue.complete()  # what was accepted is written before the process ends
-        await written
+        await asyncio.to_thread(app.state.orders.close)  # what was accepted is written before the process ends
 
     app = FastAPI(lifespan=lifespan)
 
     @app.post("/orders", status_code=201)
     async def post(order: Order) -> dict[str, int]:
-        stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(10):
-                await app.state.queue.offer(ProducerMessage.message(ProducerRecord("orders", order), stored))
-                return {"offset": await stored}
-        except (BufferOverflow, TimeoutError):
-            raise HTTPException(503, "too busy", {"Retry-After": "1"}) from None
+            stored = await app.state.orders.send(ProducerRecord("orders", order))
+        except StreamActorsError:
+            raise HTTPException(503, "not stored", {"Retry-After": "1"}) from None
+        return {"offset": stored.offset}
 
     return app
 
 
 async def sixty_posts(app: FastAPI) -> None:
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", limit_concurrency=1_000))
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.01)

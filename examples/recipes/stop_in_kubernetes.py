@@ -42,10 +42,12 @@ def main(cluster: Cluster) -> None:
     worker = subprocess.Popen(
         command, env={**os.environ, "BOOTSTRAP": bootstrap}, stderr=subprocess.PIPE, text=True
     )
-    while not committed(bootstrap):
+    while not committed(bootstrap) and worker.poll() is None:
         time.sleep(0.05)
     worker.send_signal(signal.SIGTERM)  # as Kubernetes does when it ends a pod
     _, log = worker.communicate(timeout=30)
+    if worker.returncode:
+        sys.exit(log)
     last = log.splitlines()[-1]
     print("exit code", worker.returncode)
     print("it says what is committed:", last.endswith(f"committed jobs-0@{committed(bootstrap)}"))

@@ -37,6 +37,8 @@ def test_the_total_is_that_of_all_orders(kafka_broker: Cluster, kafka_topic: str
 def main(_: Cluster) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", __file__]
     done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
     print(done.stdout.splitlines()[-1].partition(" in ")[0])
 
 

@@ -134,6 +134,61 @@ def test_many_threads_lose_and_repeat_nothing(actor_system):
         assert own == sorted(own)
 
 
+def test_an_offer_that_is_cancelled_while_it_waits_is_withdrawn(actor_system):
+    # 1,000 offers whose requests had timed out were all written
+    queue, sink = backpressured(actor_system, 1, offers=2)
+    sink.ensure_subscription()
+    assert queue.offer("a").result(5) is ENQUEUED
+    given_up, kept = queue.offer("b"), queue.offer("c")
+    assert given_up.cancel()
+    assert given_up.cancelled()
+    last = queue.offer("d")  # the place of the one that was given up
+    sink.request(3).expect_next("a", "c", "d")
+    assert (kept.result(5), last.result(5)) == (ENQUEUED, ENQUEUED)
+    assert not kept.cancel()
+    queue.complete()
+    sink.expect_complete()
+
+
+def test_a_timeout_around_an_offer_withdraws_it_and_an_offer_with_room_is_never_lost(actor_system):
+    async def run() -> None:
+        queue, sink = backpressured(actor_system, 1, offers=1_000)
+
+        async def offer(x: int) -> bool:
+            try:
+                async with asyncio.timeout(0.01):
+                    await queue.offer(x)
+            except TimeoutError:
+                return False
+            return True
+
+        accepted = await asyncio.gather(*(offer(x) for x in range(200)))
+        assert accepted == [True] + [False] * 199
+        queue.complete()
+        sink.request(200).expect_next(0).expect_complete()
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_task_whose_offer_has_room_has_offered(actor_system):
+    async def run() -> None:
+        queue, sink = backpressured(actor_system, 1)
+        done = []
+
+        async def offer() -> None:
+            done.append(await queue.offer("a"))  # does not suspend, as asyncio.Queue.put does not
+
+        task = asyncio.create_task(offer())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert done == [ENQUEUED]
+        queue.complete()
+        sink.request(1).expect_next("a").expect_complete()
+
+    asyncio.run(run())
+
+
 def test_an_offer_waits_for_room(actor_system):
     queue, sink = backpressured(actor_system, 1, offers=1)
     sink.ensure_subscription()

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from streamactors.actors.futures import StreamFuture
@@ -150,21 +152,40 @@ class BoundedSourceQueue(_Queue[T]):
         return self._refusal()
 
 
+class _Offer(StreamFuture[QueueOfferResult]):
+    """The result of an offer. Cancelled while it waits for room, it takes its element back."""
+
+    def __init__(self, withdraw: Callable[[_Offer], bool]) -> None:
+        super().__init__("an offer to a queue")
+        self._withdraw = withdraw
+
+    def cancel(self) -> bool:
+        """Withdraw the element and return True; return False when it is in the queue already."""
+        return self._withdraw(self) and Future.cancel(self)
+
+    def __await__(self) -> Generator[Any, None, QueueOfferResult]:
+        if self.done():  # no suspension: a cancellation must not hide that the element is in
+            return self.result(0)
+        return (yield from super().__await__())
+
+
 class SourceQueueWithBackpressure(_Queue[T]):
     """Materialized by `Source.queue_with_backpressure(size)`."""
 
     def __init__(self, capacity: int, max_concurrent_offers: int) -> None:
         super().__init__(capacity)
         self._max_waiting = max_concurrent_offers
-        self._waiting: deque[tuple[T, StreamFuture[QueueOfferResult]]] = deque()
+        self._waiting: OrderedDict[_Offer, T] = OrderedDict()
         self._offers = Gauge("a queue with back-pressure: offers that wait", max_concurrent_offers)
-        self._admitted: list[StreamFuture[QueueOfferResult]] = []
+        self._admitted: list[_Offer] = []
 
     def offer(self, element: T) -> StreamFuture[QueueOfferResult]:
         """Put an element in; the future ends with ENQUEUED when there is room for it, with QUEUE_CLOSED or a Failure otherwise.
 
-        The future fails with BufferOverflow at once when `max_concurrent_offers` others wait. Any thread."""
-        future: StreamFuture[QueueOfferResult] = StreamFuture("an offer to a queue")
+        The future fails with BufferOverflow at once when `max_concurrent_offers` others wait. An offer that is cancelled while it waits, as by
+        `asyncio.timeout` around its `await`, is withdrawn: its element never enters the stream. `cancel()` returns False once the element
+        is in. Any thread."""
+        future = _Offer(self._withdraw)
         answer: QueueOfferResult | None = None
         with self._lock:
             if self._state is not _State.OPEN:
@@ -174,7 +195,7 @@ class SourceQueueWithBackpressure(_Queue[T]):
                 self._gauge.reached(len(self._elements))
                 answer = ENQUEUED
             elif len(self._waiting) < self._max_waiting:
-                self._waiting.append((element, future))
+                self._waiting[future] = element
                 self._offers.reached(len(self._waiting))
             else:
                 future.set_exception(
@@ -200,9 +221,14 @@ class SourceQueueWithBackpressure(_Queue[T]):
     def _admit(self) -> None:
         waiting = self._waiting
         while waiting and len(self._elements) < self._capacity:
-            element, future = waiting.popleft()
+            future, element = waiting.popitem(last=False)
             self._elements.append(element)
             self._admitted.append(future)
+
+    def _withdraw(self, offer: _Offer) -> bool:
+        """Return True if the offer waited, and waits no longer."""
+        with self._lock:
+            return self._waiting.pop(offer, self) is not self
 
     def _drained(self) -> bool:
         return not self._elements and not self._waiting
@@ -210,16 +236,16 @@ class SourceQueueWithBackpressure(_Queue[T]):
     def _close(self, error: BaseException | None) -> None:
         super()._close(error)
         with self._lock:
-            waiting, self._waiting = self._waiting, deque()
-        for _, future in waiting:
+            waiting, self._waiting = self._waiting, OrderedDict()
+        for future in waiting:
             future.set_result(self._refusal())
 
     def fail(self, error: BaseException) -> None:
         """Fail the stream at once; elements in the queue, or waiting for room, are lost. Later calls have no effect."""
         super().fail(error)
         with self._lock:
-            waiting, self._waiting = self._waiting, deque()
-        for _, future in waiting:
+            waiting, self._waiting = self._waiting, OrderedDict()
+        for future in waiting:
             future.set_result(self._refusal())
 
 
