@@ -13,16 +13,18 @@ Auto-commit and `store_offsets` are not simulated: the connector never uses them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.kafka.client.connection import ck
 from streamactors.simulation.client.base import FOREVER, SimClient, limit_ms
 from streamactors.simulation.client.errors import Told, failure
+from streamactors.simulation.client.membership.classic_member import ClassicMember
 from streamactors.simulation.client.membership.member import GroupMetadata, Membership
+from streamactors.simulation.client.membership.rebalances import Rebalances
 from streamactors.simulation.client.offsets import Offsets
 from streamactors.simulation.client.reading.fetcher import Fetcher
 from streamactors.simulation.client.reading.reading import UNKNOWN
-from streamactors.simulation.client.reading.ready import Callback
+from streamactors.simulation.client.reading.ready import Callback, Notice
 from streamactors.simulation.client.statistics import statistics_of
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from streamactors.simulation.world.face import World
 
 Key = tuple[str, int]
+CLOSE_MS: Final = 10_000.0
+"""How long closing may take."""
 
 
 class SimConsumer(SimClient):
@@ -46,10 +50,37 @@ class SimConsumer(SimClient):
         if self.properties.flag("enable.auto.commit", True):
             text = "enable.auto.commit=true is not simulated; set it to false, and commit what is done"
             raise failure(ck.KafkaError._INVALID_ARG, text)
-        self._fetcher = Fetcher(self.link, self.properties, self.group_id, self.log)
-        self._ready = self._fetcher.ready
-        self._offsets = Offsets(self.link, self.group_id, self._fetcher.committed_only)
+        self.fetcher = Fetcher(self.link, self.properties, self.group_id, self.log)
+        self.ready = self.fetcher.ready
+        self._offsets = Offsets(self.link, self.group_id, self.fetcher.committed_only)
+        self._rebalances = Rebalances(self)
+        self._membership: Membership = self._new_member()
         self._on_commit: Callable[[Any, Any], Any] | None = self.properties.callback("on_commit")
+
+    def _new_member(self) -> Membership:
+        return ClassicMember(self.link, self.properties, self._rebalances, self._failed)
+
+    def _failed(self, error: Any) -> None:
+        self.ready.put(Notice(ck.Message(error=error)))
+
+    # --- the group ---
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        on_assign: Callable[[Any, Any], Any] | None = None,
+        on_revoke: Callable[[Any, Any], Any] | None = None,
+        on_lost: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
+        """Join the group, or read other topics; the callbacks run inside polls."""
+        self._open()
+        self._rebalances.listen(on_assign=on_assign, on_revoke=on_revoke, on_lost=on_lost)
+        self._membership.subscribe(topics)
+
+    def unsubscribe(self) -> None:
+        """Give everything back at the next poll, and leave the group."""
+        self._open()
+        self._membership.unsubscribe()
 
     # --- reading ---
 
@@ -61,8 +92,15 @@ class SimConsumer(SimClient):
     def consume(self, num_messages: int = 1, timeout: float = FOREVER) -> list[Any]:
         """Return up to `num_messages`, as many as come in time. Runs callbacks."""
         self._open()
+        self._membership.polled(inside=True)
+        try:
+            return self._consume(num_messages, timeout)
+        finally:
+            self._membership.polled(inside=False)
+
+    def _consume(self, num_messages: int, timeout: float) -> list[Any]:
         self.serve_events()
-        taken = self._ready.take(num_messages)
+        taken = self.ready.take(num_messages)
         if len(taken) >= num_messages or timeout == 0:
             return taken
         limit = limit_ms(timeout)
@@ -74,19 +112,20 @@ class SimConsumer(SimClient):
             if not self.world.wait(self._has_work, left_ms):
                 break
             self.serve_events()
-            taken += self._ready.take(num_messages - len(taken))
+            taken += self.ready.take(num_messages - len(taken))
         return taken
 
     def _has_work(self) -> bool:
-        return bool(self._ready) or bool(self.events)
+        return bool(self.ready) or bool(self.events)
 
     # --- assigned partitions ---
 
     def assign(self, partitions: Sequence[Any]) -> None:
         """Read exactly these partitions, each from its offset."""
         self._open()
-        self._fetcher.remove(list(self._fetcher.readings))
-        self._fetcher.add(_starts(partitions))
+        self._rebalances.changed = True
+        self.fetcher.remove(list(self.fetcher.readings))
+        self.fetcher.add(_starts(partitions))
 
     def unassign(self) -> None:
         """Read no partition."""
@@ -96,48 +135,50 @@ class SimConsumer(SimClient):
         """Read these partitions, too. Raises KafkaException (_CONFLICT) for one that is read already."""
         self._open()
         starts = _starts(partitions)
-        if any(key in self._fetcher.readings for key in starts):
+        self._rebalances.changed = True
+        if any(key in self.fetcher.readings for key in starts):
             raise failure(ck.KafkaError._CONFLICT)
-        self._fetcher.add(starts)
+        self.fetcher.add(starts)
 
     def incremental_unassign(self, partitions: Sequence[Any]) -> None:
         """Read these partitions no longer. Raises KafkaException (_INVALID_ARG) for one that is not read."""
         self._open()
         keys = [(each.topic, each.partition) for each in partitions]
-        if any(key not in self._fetcher.readings for key in keys):
+        self._rebalances.changed = True
+        if any(key not in self.fetcher.readings for key in keys):
             raise failure(ck.KafkaError._INVALID_ARG)
-        self._fetcher.remove(keys)
+        self.fetcher.remove(keys)
 
     def assignment(self) -> list[Any]:
         """Return the partitions that are read."""
-        return [Told.of(*key, each.fetch_offset) for key, each in self._fetcher.readings.items()]
+        return [Told.of(*key, each.fetch_offset) for key, each in self.fetcher.readings.items()]
 
     def pause(self, partitions: Sequence[Any]) -> None:
         """Stop fetching partitions. One that was never read is left out, as by librdkafka."""
         self._open()
         for each in partitions:
-            self._fetcher.pause((each.topic, each.partition))
+            self.fetcher.pause((each.topic, each.partition))
 
     def resume(self, partitions: Sequence[Any]) -> None:
         """End `pause`."""
         self._open()
         for each in partitions:
-            self._fetcher.resume((each.topic, each.partition))
+            self.fetcher.resume((each.topic, each.partition))
 
     def seek(self, partition: Any) -> None:
         """Read a partition from another offset on. Raises KafkaException: _UNKNOWN_PARTITION, or _STATE while it is not fetched."""
         self._open()
         key = (partition.topic, partition.partition)
-        reading = self._fetcher.readings.get(key)
-        if reading is None and key not in self._fetcher.seen:
+        reading = self.fetcher.readings.get(key)
+        if reading is None and key not in self.fetcher.seen:
             raise failure(ck.KafkaError._UNKNOWN_PARTITION)
         if reading is None or not reading.begun:
             raise failure(ck.KafkaError._STATE)
-        self._fetcher.seek(reading, partition.offset)
+        self.fetcher.seek(reading, partition.offset)
 
     def position(self, partitions: Sequence[Any]) -> list[Any]:
         """Return the offsets after the last delivered records, OFFSET_INVALID before the first one."""
-        readings = self._fetcher.readings
+        readings = self.fetcher.readings
         out = []
         for each in partitions:
             reading = readings.get((each.topic, each.partition))
@@ -162,18 +203,18 @@ class SimConsumer(SimClient):
             return [ck.TopicPartition(message.topic(), message.partition(), message.offset() + 1)]
         if offsets is not None:
             return list(offsets)
-        read = [Told.of(*key, each.position) for key, each in self._fetcher.readings.items() if each.position >= 0]
+        read = [Told.of(*key, each.position) for key, each in self.fetcher.readings.items() if each.position >= 0]
         if not read:
             raise failure(ck.KafkaError._NO_OFFSET)
         return read
 
     def _member(self) -> Membership | None:
-        return None
+        return self._membership if self._membership.is_subscribed else None
 
     def _committed(self, error: Any, partitions: list[Any]) -> None:
         if self._on_commit is not None:
             heard = self._on_commit
-            self._ready.put(Callback(lambda: heard(error, partitions)))
+            self.ready.put(Callback(lambda: heard(error, partitions)))
 
     def committed(self, partitions: Sequence[Any], timeout: float = FOREVER) -> list[Any]:
         """Return the committed offsets of the group, OFFSET_INVALID for none. Raises KafkaException."""
@@ -188,7 +229,7 @@ class SimConsumer(SimClient):
         key = (partition.topic, partition.partition)
         if not cached:
             return self._offsets.watermarks(key, timeout)
-        reading = self._fetcher.readings.get(key)
+        reading = self.fetcher.readings.get(key)
         return (UNKNOWN, UNKNOWN) if reading is None else (reading.low, reading.high)
 
     def offsets_for_times(self, partitions: Sequence[Any], timeout: float = FOREVER) -> list[Any]:
@@ -206,14 +247,19 @@ class SimConsumer(SimClient):
 
     def memberid(self) -> str:
         """Return the id in the group, "" without one."""
-        return ""
+        return self._membership.identity().member_id
 
     def close(self) -> None:
-        """Read no more. Later calls raise RuntimeError."""
+        """Give everything back, leave the group, and end. Runs the revocation callback. Later calls raise RuntimeError."""
         if self.link.closed:
             return
-        self._fetcher.remove(list(self._fetcher.readings))
-        self._ready.clear()
+        self._membership.unsubscribe()
+        until_ms = self.world.now_ms() + CLOSE_MS
+        while not self._membership.has_left and self.world.now_ms() < until_ms:
+            self.ready.take(1)
+            self.world.wait(lambda: self._membership.has_left or bool(self.ready), CLOSE_MS)
+        self.fetcher.remove(list(self.fetcher.readings))
+        self.ready.clear()
         self.link.closed = True
 
     def _open(self) -> None:
@@ -222,7 +268,7 @@ class SimConsumer(SimClient):
 
     def statistics(self) -> str:
         """Return librdkafka's statistics, with the fields that the connector reads."""
-        return statistics_of(self.cluster, self.link, self._fetcher.readings)
+        return statistics_of(self.cluster, self.link, self.fetcher.readings)
 
 
 def _starts(partitions: Sequence[Any]) -> dict[Key, int]:

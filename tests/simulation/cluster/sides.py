@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,6 +58,8 @@ class Side:
 class Real(Side):
     """Clients of a running broker."""
 
+    clock_s = staticmethod(time.monotonic)
+
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__()
         self._address = {"bootstrap.servers": bootstrap_servers}
@@ -81,6 +84,9 @@ class Simulated(Side):
         super().__init__()
         self.world = OneTaskWorld(seed)
         self.cluster = SimulatedCluster(self.world)
+
+    def clock_s(self) -> float:
+        return self.world.now_ms() / 1_000
 
     def consumer(self, properties: Mapping[str, Any]) -> Any:
         return SimConsumer(self.world, self.cluster, properties)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from streamactors.broker import Cluster
-from tests.simulation.cluster import reading_history, transaction_history
+from tests.simulation.cluster import group_history, reading_history, transaction_history
 from tests.simulation.cluster.sides import Real, Simulated
 
-AT_A_TIME = 8
+AT_A_TIME = 12
 """Histories that real clients play at the same time: they mostly wait."""
 
 
@@ -71,3 +71,12 @@ def test_transactional_producers_get_the_same_answers(servers: str) -> None:
 @pytest.mark.slow
 def test_transactional_producers_get_the_same_answers_in_many_histories(servers: str) -> None:
     assert differences(servers, transaction_history, range(40, 640)) == []
+
+
+def test_groups_get_the_same_assignments(servers: str) -> None:
+    assert differences(servers, group_history, range(24)) == []
+
+
+@pytest.mark.slow
+def test_groups_get_the_same_assignments_in_many_histories(servers: str) -> None:
+    assert differences(servers, group_history, range(24, 324)) == []

@@ -4,6 +4,7 @@ Owner: the consumer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -28,6 +29,28 @@ class GroupMetadata(NamedTuple):
 class Membership(Protocol):
     """A member of a group."""
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether it is a member, or wants to be one."""
+        ...
+
     def identity(self) -> Identity:
         """Return who commits."""
+        ...
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Join, or read other topics. A name that begins with ^ is a regular expression."""
+        ...
+
+    def unsubscribe(self) -> None:
+        """Give everything back at the next poll, and leave."""
+        ...
+
+    def polled(self, *, inside: bool) -> None:
+        """The application polls: it is alive. `inside`: it waits in a poll from now on."""
+        ...
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it has given everything back and left."""
         ...
