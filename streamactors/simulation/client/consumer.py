@@ -19,6 +19,7 @@ from streamactors.kafka.client.connection import ck
 from streamactors.simulation.client.base import FOREVER, SimClient, limit_ms
 from streamactors.simulation.client.errors import Told, failure
 from streamactors.simulation.client.membership.classic_member import ClassicMember
+from streamactors.simulation.client.membership.consumer_member import ConsumerMember
 from streamactors.simulation.client.membership.member import GroupMetadata, Membership
 from streamactors.simulation.client.membership.rebalances import Rebalances
 from streamactors.simulation.client.offsets import Offsets
@@ -58,7 +59,8 @@ class SimConsumer(SimClient):
         self._on_commit: Callable[[Any, Any], Any] | None = self.properties.callback("on_commit")
 
     def _new_member(self) -> Membership:
-        return ClassicMember(self.link, self.properties, self._rebalances, self._failed)
+        kind = ConsumerMember if self.properties.text("group.protocol").lower() == "consumer" else ClassicMember
+        return kind(self.link, self.properties, self._rebalances, self._failed)
 
     def _failed(self, error: Any) -> None:
         self.ready.put(Notice(ck.Message(error=error)))

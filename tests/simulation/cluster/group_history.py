@@ -14,15 +14,22 @@ PROTOCOLS: list[dict[str, Any]] = [
     {"partition.assignment.strategy": "range"},
     {"partition.assignment.strategy": "roundrobin"},
     {"partition.assignment.strategy": "cooperative-sticky"},
+    {"group.protocol": "consumer"},
+    {"group.protocol": "consumer", "group.remote.assignor": "range"},
 ]
+BY_BROKER = {
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.assignment.interval.ms": 0,
+    "group.consumer.assignment.interval.ms": 0,
+}
 MEMBER = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
     "log_level": 0,
     "fetch.wait.max.ms": 10,
-    "heartbeat.interval.ms": 200,
-    "session.timeout.ms": 10_000,
 }
+OF_MEMBER = {"heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
 TOPICS = {"a": 5, "b": 2}
 QUIET_S = 1.0
 LIMIT_S = 30.0
@@ -84,7 +91,8 @@ class Player:
 
     def _make(self, number: int) -> Any:
         named = {"group.instance.id": f"i{number}"} if self._static else {}
-        return self._side.consumer({**MEMBER, **self._protocol, **named, "group.id": f"gr-{self._tag}"})
+        mine = {} if "group.protocol" in self._protocol else OF_MEMBER
+        return self._side.consumer({**MEMBER, **mine, **self._protocol, **named, "group.id": f"gr-{self._tag}"})
 
     def join(self, number: int) -> Any:
         member = self._members[number] = self._make(number)
@@ -127,17 +135,21 @@ class Player:
             if len(self._heard) + len(read) != before:
                 changed_s = clock()
         heard, self._heard = self._heard, []
+        by_broker, chosen = "group.protocol" in self._protocol, set(self._protocol.values())
+        owned = {number: sorted(keys) for number, keys in self._owned.items()}
+        if self._static and (by_broker or not {"range", "roundrobin"} & chosen):
+            # the broker's uniform assignor goes by topic ids, which are random
+            return sorted(map(len, owned.values())) if by_broker and "range" not in chosen else owned
         if self._static:
-            told = sorted((number, what, keys) for number, what, keys in heard if keys)
-            return sorted(read), told, {number: sorted(keys) for number, keys in self._owned.items()}
-        if "cooperative-sticky" in self._protocol.values():
-            return sorted(map(len, self._owned.values()))  # which partitions move depends on the random ids
+            return sorted(read), sorted((number, what, keys) for number, what, keys in heard if keys), owned
+        if by_broker or not {"range", "roundrobin"} & chosen:
+            return sorted(map(len, owned.values()))  # which partitions move depends on random ids
         told = sorted((what, len(keys)) for _, what, keys in heard if keys)
         return sorted(read), told, sorted(sorted(keys) for keys in self._owned.values())
 
     def _is_whole(self, every: set[Any]) -> bool:
         owned = [key for keys in self._owned.values() for key in keys]
-        return sorted(owned) == sorted(every)
+        return sorted(owned) == sorted(every) and all(self._owned.values())
 
     # --- offsets ---
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from streamactors.simulation.client.consumer import SimConsumer
 from streamactors.simulation.client.producer import SimProducer
 from streamactors.simulation.cluster.cluster import SimulatedCluster
+from tests.simulation.cluster import group_history
 from tests.simulation.cluster.one_task_world import OneTaskWorld
 
 
@@ -83,7 +84,7 @@ class Simulated(Side):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self.world = OneTaskWorld(seed)
-        self.cluster = SimulatedCluster(self.world)
+        self.cluster = SimulatedCluster(self.world, settings=group_history.BY_BROKER)
 
     def clock_s(self) -> float:
         return self.world.now_ms() / 1_000

@@ -8,6 +8,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
+from streamactors.broker.errors import ErrorCode
 from streamactors.simulation.client.consumer import SimConsumer
 from streamactors.simulation.client.producer import SimProducer
 from streamactors.simulation.cluster.cluster import SimulatedCluster
@@ -122,15 +123,17 @@ def test_nothing_is_delivered_between_the_end_of_an_assignment_and_its_callback(
     assert sorted(map(int, first.read + second.read)) == list(range(200))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+def of_kind(kind: str) -> dict[str, Any]:
+    return {"group.protocol": "consumer"} if kind == "consumer" else {"partition.assignment.strategy": kind}
+
+
+@pytest.mark.parametrize("kind", [*STRATEGIES, "consumer"])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_group_in_a_storm_reads_everything_and_two_members_never_commit_one_partition(
-    seed: int, strategy: str
-) -> None:
+def test_a_group_in_a_storm_comes_to_rest_and_every_owner_can_commit(seed: int, kind: str) -> None:
     world, cluster = make(seed, brokers=3)
     fill(world, cluster, 100)
     cluster.weather = storm = Storm(random.Random(seed), lost=0.05, unanswered=0.05)
-    properties = {"partition.assignment.strategy": strategy, "max.poll.interval.ms": 60_000}
+    properties = {**of_kind(kind), "max.poll.interval.ms": 60_000}
     members = [Member(world, cluster, **properties) for _ in range(2)]
     dice = random.Random(seed)
     for _ in range(6):
@@ -147,11 +150,9 @@ def test_a_group_in_a_storm_reads_everything_and_two_members_never_commit_one_pa
             cluster.stop_broker(victim)
             world.later(2_000, lambda each=victim: cluster.start_broker(each), "it starts")
     storm.over()
-    run(world, members, 40)
+    run(world, members, 80)
     owned = sorted(partition for member in members for partition in member.owned)
     assert owned == [0, 1]
-    late = Member(world, cluster, **properties)
-    late.client.close()
     for member in members:
         for partition in member.owned:
             member.client.commit(offsets=[ck.TopicPartition("t", partition, 50)], asynchronous=False)
@@ -192,3 +193,40 @@ def test_an_idle_member_costs_only_its_heartbeats() -> None:
     assert member.client.poll(3_600) is None
     ours = [line for line in world.trace[before:] if "consumer-" in line]
     assert len(ours) <= 3 * 1_200 + 3  # a timer, a request and an answer every three seconds
+
+
+def test_a_silent_member_of_a_consumer_group_loses_its_partitions_and_comes_back() -> None:
+    world, cluster = make()
+    properties = {"group.protocol": "consumer", "max.poll.interval.ms": 30_000}
+    first, second = (Member(world, cluster, **properties) for _ in range(2))
+    run(world, [first, second], 30)
+    assert sorted([*first.owned, *second.owned]) == [0, 1]
+    run(world, [second], 90)
+    assert second.owned == {0, 1}
+    run(world, [first, second], 60)
+    assert "lost" in [what for what, _ in first.heard]
+    assert "_MAX_POLL_EXCEEDED" in first.errors
+    assert sorted([*first.owned, *second.owned]) == [0, 1]
+    assert len(first.owned) == 1
+
+
+def test_a_partition_of_a_consumer_group_moves_after_its_owner_has_given_it_back() -> None:
+    world, cluster = make()
+    first = Member(world, cluster, **{"group.protocol": "consumer"})
+    run(world, [first], 15)
+    second = Member(world, cluster, **{"group.protocol": "consumer"})
+    run(world, [second], 15)  # the first member does not poll
+    assert (first.owned, second.owned) == ({0, 1}, set())
+    run(world, [first, second], 15)
+    assert len(first.owned) == len(second.owned) == 1
+    second.client.close()
+    run(world, [first], 15)
+    assert first.owned == {0, 1}
+
+
+def test_a_consumer_group_without_the_feature_fails_for_good() -> None:
+    world, cluster = make()
+    cluster.refuses["consumer_group_heartbeat"] = ErrorCode.UNSUPPORTED_VERSION
+    member = Member(world, cluster, **{"group.protocol": "consumer"})
+    run(world, [member], 10)
+    assert member.errors == ["UNSUPPORTED_VERSION"]

@@ -19,7 +19,7 @@ AT_A_TIME = 12
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with Cluster() as cluster:
+    with Cluster(config=group_history.BY_BROKER) as cluster:
         yield cluster.bootstrap_servers
 
 
@@ -56,27 +56,27 @@ def differences(servers: str, kind: Any, seeds: Iterable[int]) -> list[str]:
 
 
 def test_readers_and_writers_get_the_same_answers(servers: str) -> None:
-    assert differences(servers, reading_history, range(60)) == []
+    assert differences(servers, reading_history, range(28)) == []
 
 
 @pytest.mark.slow
 def test_readers_and_writers_get_the_same_answers_in_many_histories(servers: str) -> None:
-    assert differences(servers, reading_history, range(60, 1060)) == []
+    assert differences(servers, reading_history, range(28, 1028)) == []
 
 
 def test_transactional_producers_get_the_same_answers(servers: str) -> None:
-    assert differences(servers, transaction_history, range(40)) == []
+    assert differences(servers, transaction_history, range(20)) == []
 
 
 @pytest.mark.slow
 def test_transactional_producers_get_the_same_answers_in_many_histories(servers: str) -> None:
-    assert differences(servers, transaction_history, range(40, 640)) == []
+    assert differences(servers, transaction_history, range(20, 620)) == []
 
 
 def test_groups_get_the_same_assignments(servers: str) -> None:
-    assert differences(servers, group_history, range(24)) == []
+    assert differences(servers, group_history, range(20)) == []
 
 
 @pytest.mark.slow
 def test_groups_get_the_same_assignments_in_many_histories(servers: str) -> None:
-    assert differences(servers, group_history, range(24, 324)) == []
+    assert differences(servers, group_history, range(20, 320)) == []
