@@ -123,9 +123,11 @@ class Consumer:
         if until not in (None, "end"):
             raise BuildError(f"{name}: until must be None or 'end', got {until!r}")
 
-        def read(settings: ConsumerSettings, topics: list[str], to_the_end: bool) -> Source[ConsumerRecord, Control]:
-            end = "end" if to_the_end else None
-            return consumer_source(name, settings, Subscriptions.topics(*topics), end, commits=Commits.MARKS)
+        def read(
+            settings: ConsumerSettings, topics: list[str], created: list[str], to_the_end: bool
+        ) -> Source[ConsumerRecord, Control]:
+            of, end = Subscriptions.topics(*topics), "end" if to_the_end else None
+            return consumer_source(name, settings, of, end, commits=Commits.MARKS, creates=frozenset(created))
 
         return KafkaTopics(settings, semantics, max_task_idle, changelog, producer, read, bounded=until == "end")
 
@@ -366,9 +368,11 @@ def consumer_source(
     commits: Commits,
     convert: Convert | None = None,
     delayed: DelayedTopics | None = None,
+    creates: frozenset[str] = frozenset(),
 ) -> Source[Any, Control]:
-    """Return a source for a checked subscription. Raises BuildError naming the argument that is wrong."""
-    return _whole(name, replace(_plan(name, settings, subscription, until, commits, convert), delayed=delayed))
+    """Return a source for a checked subscription; `creates`: as in ReadPlan. Raises BuildError naming the argument that is wrong."""
+    plan = _plan(name, settings, subscription, until, commits, convert)
+    return _whole(name, replace(plan, delayed=delayed, creates=creates))
 
 
 def _whole(name: str, plan: ReadPlan) -> Source[Any, Control]:

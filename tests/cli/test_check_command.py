@@ -89,3 +89,44 @@ def test_help_has_an_example(command, capsys):
     assert command in COMMANDS
     assert run([command, "--help"]) == 0
     assert "Example" in capsys.readouterr().out
+
+
+TOPOLOGIES = """
+from streamactors import Sink
+from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerSettings, Subscriptions
+
+settings = ConsumerSettings({broker!r}, group_id="before")
+read = dict(key="string", value="json")
+
+def topology():
+    topics = Consumer.topics(settings)
+    users = topics.table("users", **read)
+    clicks = topics.stream("clicks", **read).select_key(lambda r: r.value["user"])
+    clicks.join_table(users, lambda click, user: click, name="joined").to("enriched", **read)
+    return topics.graph()
+
+def keyed():
+    records = Consumer.records(settings, Subscriptions.topics("clicks"), dead_letters="clicks-dead", **read)
+    return records.key_by(lambda r: r.value["user"]).count(name="views").to_stream().to(Sink.ignore())
+"""
+
+
+def test_topics_that_the_run_makes_may_be_missing_and_written_ones_are_named(tmp_path, capsys):
+    with Cluster() as cluster:
+        cluster.create_topic("clicks", partitions=2)
+        cluster.create_topic("users", partitions=2)
+        module = tmp_path / "topology_graphs.py"
+        module.write_text(TOPOLOGIES.format(broker=cluster.bootstrap_servers))
+        for command in (["check"], ["run", "--dry-run"]):
+            assert run([*command, f"{module}:topology"]) == 0, capsys.readouterr().err
+            out = capsys.readouterr().out
+            assert "clicks (2 partitions), users (2 partitions)" in out or "users (2 partitions), clicks (2" in out
+            assert "-repartition will be created" in out
+            assert "no topic enriched yet; create it with `streamactors topics create enriched`" in out
+            assert run([*command, f"{module}:keyed"]) == 0, capsys.readouterr().err
+            out = capsys.readouterr().out
+            assert "before-views-repartition will be created" in out
+            assert "dead letters: no topic clicks-dead yet" in out
+        cluster.create_topic("enriched")
+        assert run(["check", f"{module}:topology"]) == 0
+        assert "no topic" not in capsys.readouterr().out

@@ -72,6 +72,7 @@ def through_topic(
         producer = settings.as_producer()
         producer = producer.with_transactional_id(group)
     rows = TopicRows(where, name, key, value)
+    made = frozenset() if partitions is None else frozenset({name})
     write: Flow[Any, Any, tuple[InputEnd, KillSwitch]] = (
         Flow(StageModule(WatchEnd()))
         .via_mat(KillSwitches.single(), Keep.both)
@@ -80,7 +81,7 @@ def through_topic(
     )
     sink = write.to_mat(Transactional.sink(producer), Keep.both)
     source = (
-        consumer_source(where, reading, Subscriptions.topics(name), None, commits=Commits.MARKS)
+        consumer_source(where, reading, Subscriptions.topics(name), None, commits=Commits.MARKS, creates=made)
         .map(rows.read)
         .named(f"read {name}")
         .via_mat(KillSwitches.single(), Keep.both)

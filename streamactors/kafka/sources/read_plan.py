@@ -66,6 +66,8 @@ class ReadPlan:
     """Topics whose records are not delivered before their due times; not of partitioned sources."""
     link: Callable[[], ConsumerLink] | None = None
     """Makes the link to a consumer that several sources share; None: the source has a consumer of its own."""
+    creates: frozenset[str] = frozenset()
+    """Topics of the subscription that the run creates when they are missing."""
     application: str | None = None
     """Names the state of the windows downstream of the source; None: the group."""
 

@@ -15,7 +15,7 @@ from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.sources.lane import LaneStage
 from streamactors.kafka.sources.read_plan import ReadPlan
 from streamactors.kafka.sources.source_logic import ConsumerSourceLogic
-from streamactors.kafka.subscriptions import Subscription
+from streamactors.kafka.subscriptions import AutoSubscription, Subscription
 
 
 class ConsumerSourceStage(LaneStage):
@@ -49,11 +49,12 @@ class ConsumerSourceStage(LaneStage):
         return self.plan.whole is None
 
     def reading_between(self, name: str, settings: ConsumerSettings, subscription: Subscription) -> ConsumerSourceStage:
-        """Return the stage that reads a topic in the middle of this source's application; it commits what is done."""
+        """Return the stage that reads a topic in the middle of this source's application, which creates it; it commits what is done."""
         plan = replace(
             self.plan,
             settings=settings,
             subscription=subscription,
+            creates=frozenset(subscription.topics) if isinstance(subscription, AutoSubscription) else frozenset(),
             commits=Commits.MARKS,
             until_end=False,
             convert=None,

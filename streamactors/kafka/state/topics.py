@@ -59,11 +59,12 @@ class KafkaTopics(TopologyTopics):
         max_task_idle: Duration | None,
         changelog: bool,
         producer: ProducerSettings | None,
-        read: Callable[[ConsumerSettings, list[str], bool], Source[Any, Control]],
+        read: Callable[[ConsumerSettings, list[str], list[str], bool], Source[Any, Control]],
         *,
         bounded: bool = False,
     ) -> None:
-        """`read(settings, topics, to_the_end)`: returns the source of the records of topics. `bounded`: the run ends with them."""
+        """`read(settings, topics, created, to_the_end)`: returns the source of the records of topics; the run creates those of `created` when they are
+        missing. `bounded`: the run ends with them."""
         super().__init__(semantics)
         self.topology.prefix = f"{settings.group_id}-"
         self._settings = settings
@@ -145,7 +146,7 @@ class KafkaTopics(TopologyTopics):
             globals=tables,
             idle_after_ms=None if idle_after is None else whole_ms(idle_after, "idle_after", minimum=1),
         )
-        source = self._source_of(settings, names, self._bounded and not internal)
+        source = self._source_of(settings, names, internal, self._bounded and not internal)
         stage = WindowStage(factory)
         read: Source[Any, Any] = source.map(rows.read).named("read topics")
         if tables:
