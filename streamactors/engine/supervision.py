@@ -13,8 +13,12 @@ from streamactors.tracing import switch
 
 if TYPE_CHECKING:
     from streamactors.engine.logic import Logic
+    from streamactors.engine.marks.marks import PositionMark
 
 log = logging.getLogger("streamactors.supervision")
+
+MOST_PLACES = 3
+"""So many places of a mark are shown."""
 
 
 class Directive(enum.Enum):
@@ -100,12 +104,19 @@ def log_skipped(logic: Logic | None, error: BaseException) -> None:
     if log.isEnabledFor(logging.WARNING):
         items = logic.inlets[0].items if logic is not None else ()
         position = next((mark for mark in items if isinstance(mark, dict)), None)
-        where = f", before position {position}" if position is not None else ""
+        where = f", before {_places(position)}" if position else ""
         log_limited(
             log, logging.WARNING, (logic.name if logic is not None else "", type(error), _line_of(error)),
             "skipped%s: %s: %s; %s", where, type(error).__name__, error, "; ".join(getattr(error, "__notes__", ())),
             caused_by=error,
         )  # fmt: skip
+
+
+def _places(positions: PositionMark) -> str:
+    """Return the places of a mark as "orders-0@17", for people; of many, the first ones."""
+    places = [f"{key[1]}@{position[1]}" for key, position in positions.items()]
+    more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+    return ", ".join(places[:MOST_PLACES]) + more
 
 
 def _line_of(error: BaseException) -> tuple[str, int] | None:

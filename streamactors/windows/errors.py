@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamactors.engine.user_code import user_line
 from streamactors.errors import StageFailed, StreamError
 
 
@@ -32,15 +33,19 @@ def _bound(limit: int | None) -> str:
 class OperatorFailed(StageFailed):
     """A user function of a windowed operator raised; `__cause__` is the user's error.
 
-    Names the key and, if there is one, the window (`start`, `end`)."""
+    Names the key, the window (`start`, `end`) and the record of a topic, if there are any, and the user's line. `place`: "topic-partition@offset"
+    of the record, empty if it is unknown."""
 
     def __init__(
         self, node: str, what: str, element: object, key: Any, start: int | None, end: int | None, cause: Exception
     ) -> None:
         window = "" if start is None else f" in window {start}..{end}"
         of_key = "" if element is None and key is None else f" of key {key!r}"
+        self.place = place_of(element)
+        found = [*([f"record {self.place}"] if self.place else []), *([line] if (line := user_line(cause)) else [])]
+        where = f" ({', '.join(found)})" if found else ""
         super().__init__(
-            f"{node}: {what}{of_key}{window} raised {type(cause).__name__}: {cause}", stage=node, element=element
+            f"{node}: {what}{of_key}{window} raised {type(cause).__name__}: {cause}{where}", stage=node, element=element
         )
         self.what = what
         self.key = key
@@ -52,6 +57,13 @@ class OperatorFailed(StageFailed):
         """Return the same failure with `element` as the one to skip: a view was read for it."""
         assert isinstance(self.__cause__, Exception)
         return OperatorFailed(self.stage, self.what, element, key, start, end, self.__cause__)
+
+
+def place_of(element: object) -> str:
+    """Return "topic-partition@offset" of the record that a row came from; an empty string if the row does not tell."""
+    context = getattr(element, "context", None)
+    topic, partition, offset = (getattr(context, name, None) for name in ("topic", "partition", "offset"))
+    return f"{topic}-{partition}@{offset}" if topic and offset is not None else ""
 
 
 class AggregationFailed(OperatorFailed):

@@ -1,24 +1,23 @@
-"""The log of dropped elements: a line a second for each place that raises, however many elements it drops."""
+"""The log of elements that supervision drops: where they were."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from streamactors import Sink, Source
-from streamactors.actors.system import ActorSystem
+from streamactors.engine.supervision import log_skipped
+from streamactors.kafka.subscriptions import TopicPartition
 
 
-def test_elements_that_fail_alike_are_logged_once_and_each_place_that_raises_has_its_line(
-    actor_system: ActorSystem, caplog: pytest.LogCaptureFixture
-) -> None:
-    def odd(n: int) -> int:
-        if n % 2:
-            raise ValueError(f"{n} is odd")
-        return n
-
-    source = Source.range(1_000).map(odd).map(lambda n: n // (n % 4)).on_error_continue()
-    assert source.run_with(Sink.count(), actor_system).result(30) == 250
-    assert [message.partition(";")[0] for message in caplog.messages] == [
-        "skipped: ZeroDivisionError: integer division or modulo by zero",
-        "skipped: ValueError: 1 is odd",
+def test_a_dropped_element_is_before_places_that_a_person_can_read(caplog: pytest.LogCaptureFixture) -> None:
+    source = object()
+    mark = {(source, TopicPartition("clicks", number)): (1, 10 + number) for number in range(6)}
+    logic: Any = SimpleNamespace(name="places", inlets=[SimpleNamespace(items=["an element", mark])])
+    error = ValueError("not this one")
+    error.add_note("in stage places")
+    log_skipped(logic, error)
+    assert caplog.messages == [
+        "skipped, before clicks-0@10, clicks-1@11, clicks-2@12 and 3 more: ValueError: not this one; in stage places"
     ]

@@ -282,7 +282,8 @@ def test_the_failure_of_a_topology_is_the_error_of_its_completion_and_is_logged(
     )
     with ActorSystem("fails") as system:
         control = topics.graph().run(system)
-        with pytest.raises(OperatorFailed, match="halves: the function of key 'a' raised ZeroDivisionError"):
+        said = r"halves: the function of key 'a' raised ZeroDivisionError: .* \(record fails-orders-0@0, .*test_topics.py:\d+\)"
+        with pytest.raises(OperatorFailed, match=said):
             control.completion.result(timeout=30)
         with pytest.raises(OperatorFailed):
             control.drain_and_shutdown(timeout=30)

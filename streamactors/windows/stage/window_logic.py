@@ -110,6 +110,8 @@ class WindowLogic(TasksLogic):
     def _on_failure(self, failure: OperatorFailed) -> bool:
         """Ask the stream's decider about the user's own error; True skips the row."""
         cause = failure.__cause__ or failure
+        if failure.place:
+            cause.add_note(f"record {failure.place}")
         return directive_for(self, cause, failure.element) is not Directive.STOP
 
     # ── events ────────────────────────────────────────────────────────────────────────────────────────────────────
