@@ -20,6 +20,7 @@ StreamActorsError
 │   ├── StreamRefError          the other end of a stream ref failed, died or refused the connection
 │   ├── ProcessFailed           a child process could not be started, or ended with an exit code that says so
 │   ├── UnknownStore            a run has no store of this name, or it cannot be read from outside
+│   │   └── StoreNotReady       the store cannot be read now: ask again
 │   └── ProtocolError           a stage broke a port law (a bug in that stage)
 ├── ActorError                  an actor or its system
 └── KafkaError, BrokerError …   in the packages that raise them
@@ -174,6 +175,10 @@ class ProcessFailed(StreamError):
 
 class UnknownStore(StreamError, LookupError):
     """A run has no store of this name, or the store cannot be read from outside."""
+
+
+class StoreNotReady(UnknownStore):
+    """A store cannot be read now: its state is being restored, no partition is assigned, or another instance does not answer. Ask again."""
 
 
 class ProtocolError(StreamError):

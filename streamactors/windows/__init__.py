@@ -13,6 +13,7 @@ from streamactors.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from streamactors.codec import CodecError as CodecError
+    from streamactors.errors import StoreNotReady as StoreNotReady
     from streamactors.errors import UnknownStore as UnknownStore
     from streamactors.state import State as State
     from streamactors.windows.definitions.count_windows import CountWindows as CountWindows

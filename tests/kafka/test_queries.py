@@ -18,7 +18,7 @@ from streamactors.broker.cluster.reserved_ports import free_port
 from streamactors.cli.main import LazyGroup
 from streamactors.errors import BuildError
 from streamactors.kafka import Consumer, Subscriptions, Transactional
-from streamactors.kafka.state.queries.query_peers import PeerFailed, ask
+from streamactors.kafka.state.queries.query_peers import PeerFailed, Peers, ask
 from streamactors.kafka.state.queries.query_wire import pack_request
 from streamactors.windows import State, UnknownStore
 from streamactors.windows.state.disk.errors import StateError
@@ -129,14 +129,15 @@ def test_a_committed_read_waits_for_the_commit_and_a_dirty_one_does_not(
 @pytest.fixture
 def two_instances(cluster, settings, wait_for, tmp_path):
     """Two members of one group with a partition each: [(control, address)]."""
-    produce(cluster, "query-two", GIVEN, 2)
+    topic = f"query-two-{settings.group_id}"
+    produce(cluster, topic, GIVEN, 2)
     found, seen, dones, systems = [], [], [], []
     for n in range(2):
         address = f"127.0.0.1:{free_port()}"
         system = ActorSystem(f"instance-{n}")
         systems.append(system)
         place = settings.with_state(State.in_memory(advertise=address, token=TOKEN))
-        control, done = counts(place, "query-two").to_mat(Sink.foreach(seen.append), Keep.both).run(system)
+        control, done = counts(place, topic).to_mat(Sink.foreach(seen.append), Keep.both).run(system)
         found.append((control, address))
         dones.append(done)
 
@@ -185,9 +186,25 @@ def test_an_instance_asks_the_other_for_what_it_does_not_have(two_instances):
     assert http(address, "/stores/people?key=a")[0] == 404
     assert http(address, "/stores/counts?keys=a")[0] == 400
     assert http(address, "/other")[0] == 404
+    for wrong in ("since=abc", "since=5", "key=a&since=5", "key=a&prefix=b", "windows=a&from=b", "windows=a&since=abc"):
+        assert http(address, f"/stores/counts?{wrong}")[0] == 400, wrong
     assert http(address, "/stores/counts", body=b"\xc1")[0] == 400
     assert http(address, "/stores/counts", body=b"x" * 100_000)[0] == 400
     assert http(address, "/stores/counts", body=pack_request(StoreRequest("drop"), dirty=False, local=True))[0] == 400
+
+
+def test_what_cannot_be_answered_now_is_503_and_says_when_to_ask_again(two_instances, monkeypatch):
+    # it was 404, as for a store that nobody has, and a load balancer cannot tell the two
+    gone = f"127.0.0.1:{free_port()}"
+    monkeypatch.setattr(Peers, "addresses", lambda _: [gone])
+    _, address = two_instances[0]
+    asked = urllib.request.Request(f"http://{address}/stores/counts", headers={"Authorization": f"Bearer {TOKEN}"})
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(asked, timeout=10)
+    with refused.value as answer:
+        assert (answer.code, answer.headers["Retry-After"]) == (503, "1")
+        assert f"nothing answers at {gone}" in answer.read().decode()
+    assert http(address, "/stores/people")[0] == 404
 
 
 @pytest.mark.parametrize("state", ["memory", "disk"])

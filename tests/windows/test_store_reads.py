@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamactors.errors import UnknownStore
+from streamactors.errors import StoreNotReady
 from streamactors.windows.stage.store_reads import StageReads
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
 from streamactors.windows.state.serdes import Serdes
@@ -53,5 +53,5 @@ def test_what_a_state_that_is_being_restored_may_have_is_not_said_to_be_missing(
     if request_.kind == "get" and found:
         assert [each.key for each in answer.result(5)] == found
     else:
-        with pytest.raises(UnknownStore, match="store counts: the state of 2 partitions is still being restored here"):
+        with pytest.raises(StoreNotReady, match="store counts: the state of 2 partitions is still being restored here"):
             answer.result(5)

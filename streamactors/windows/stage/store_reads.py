@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from streamactors.actors.futures import StreamFuture
 from streamactors.codec import CodecError
 from streamactors.engine.island.run import Run
-from streamactors.errors import UnknownStore
+from streamactors.errors import StoreNotReady, UnknownStore
 from streamactors.windows.stage.stage_events import ReadAsked
 from streamactors.windows.state.key_order import KeyPlaces, between
 from streamactors.windows.state.reads import KINDS, ShownEntries, StoreEntry, StoreRequest
@@ -145,13 +145,13 @@ class StageReads:
             try:
                 tasks = list(self._stage.tasks.tasks.values())
                 if not tasks and not none_assigned_ok:
-                    raise UnknownStore(
+                    raise StoreNotReady(
                         f"store {store}: no partition is assigned to this instance, or its state is being restored; ask again, or another one"
                     )
                 found = in_order(islice(Reading(store, request, self._serdes)(tasks), most), self._serdes)
                 restoring = self.restoring
                 if restoring and not (found and request.kind == "get"):
-                    raise UnknownStore(
+                    raise StoreNotReady(
                         f"store {store}: the state of {restoring} partitions is still being restored here; ask again in a moment"
                     )
             except Exception as error:  # noqa: BLE001 - the reader hears of it
@@ -200,8 +200,8 @@ class StageReads:
             self._fail(answer, _ended("that was asked for"))
 
 
-def _ended(store: str) -> UnknownStore:
-    return UnknownStore(f"the store {store} is gone: its run has ended; ask another instance, or the next run")
+def _ended(store: str) -> StoreNotReady:
+    return StoreNotReady(f"the store {store} is gone: its run has ended; ask another instance, or the next run")
 
 
 class Peers(Protocol):

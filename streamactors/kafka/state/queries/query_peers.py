@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 from typing import Final
 
-from streamactors.errors import UnknownStore
+from streamactors.errors import StoreNotReady
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.errors import KafkaError
 from streamactors.kafka.settings import ADDRESS_MARK, ConsumerSettings
@@ -29,7 +29,7 @@ PATIENCE_S: Final = 5.0
 _KNOWN_FOR_S: Final = 2.0
 
 
-class PeerFailed(UnknownStore):
+class PeerFailed(StoreNotReady):
     """Another instance did not answer, or refused the request."""
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from streamactors.accepting import pause_after
 from streamactors.engine.island.run import Run
-from streamactors.errors import StreamActorsError, UnknownStore
+from streamactors.errors import StoreNotReady, StreamActorsError, UnknownStore
 from streamactors.kafka.settings import ConsumerSettings
 from streamactors.kafka.state.queries.query_peers import Peers
 from streamactors.kafka.state.queries.query_wire import (
@@ -42,6 +42,15 @@ MOST_CONNECTIONS: Final = 64
 STRANGER_S: Final = 20.0
 """A connection that has not sent the token after this time makes room for the next one."""
 JSON: Final = "application/json"
+RETRY_AFTER_S: Final = 1
+"""When a client that got 503 should ask again."""
+_BELONGS: Final = {
+    "windows": {"windows", "since", "until"},
+    "key": {"key"},
+    "prefix": {"prefix"},
+    "range": {"from", "to"},
+}
+"""The parameters of each kind of request."""
 _NONE: Final[Mapping[str, str]] = {}
 
 
@@ -179,10 +188,11 @@ def _handler(stores: RunStores, token: str) -> type[BaseHTTPRequestHandler]:
             except BadRequest as error:
                 self.close_connection = True
                 self._send(400, str(error).encode(), "text/plain")
-            except UnknownStore as error:
-                self._send(404, str(error).encode(), "text/plain")
             except (StreamActorsError, TimeoutError) as error:
-                self._send(503, str(error).encode(), "text/plain")
+                if isinstance(error, UnknownStore) and not isinstance(error, StoreNotReady):
+                    self._send(404, str(error).encode(), "text/plain")
+                else:
+                    self._send(503, str(error).encode(), "text/plain", {"Retry-After": str(RETRY_AFTER_S)})
 
         def _answer_instance(self, store: str, _: str) -> None:
             length = self.headers.get("Content-Length", "")
@@ -237,6 +247,15 @@ def request_of(asked: dict[str, str]) -> StoreRequest:
         except ValueError:
             raise BadRequest(f"{name} is {text!r}, which is not a whole number") from None
 
+    asks = next((name for name in ("windows", "key", "prefix") if name in asked), "range")
+    if alien := asked.keys() - _BELONGS[asks] - {"type"}:
+        name = min(alien)
+        home = next(kind for kind, names in _BELONGS.items() if name in names)
+        raise BadRequest(
+            f"{name} does not go with {asks}; ask with one of key, prefix or windows"
+            if home == name
+            else f"{name} belongs to a request of {'a range of keys' if home == 'range' else 'windows=KEY'}; leave it out, or ask for that"
+        )
     if "windows" in asked:
         return StoreRequest("windows", key("windows"), None, number("since"), number("until"))
     if "key" in asked:
