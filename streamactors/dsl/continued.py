@@ -11,6 +11,7 @@ from streamactors.durations import Duration
 from streamactors.engine.planning.plan import plan_of
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.chain import Chain, Records, callable_key, ended
+from streamactors.windows.topology.graces import graces_of
 from streamactors.windows.topology.grouped import GroupedStream
 from streamactors.windows.topology.stream import TopologyStream
 
@@ -52,7 +53,7 @@ class _Continued:
     def __call__(self, chain: Chain, results: TopologyStream) -> Any:
         part: Any = self._part
         if self._through is not None:
-            part = part.via(self._through(node=chain.first_state.name))
+            part = part.via(self._through(node=chain.first_state.name, graces=graces_of(chain.nodes)))
         stage = WindowStage(chain.tasks(results.node))
         return part._via(stage) if chain.late is None else part._fan_out(stage, chain.late)
 

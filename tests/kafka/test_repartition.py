@@ -85,7 +85,7 @@ def test_the_source_that_reads_the_topic_has_the_users_settings():
     )
     stage = SimpleNamespace(plan=SimpleNamespace(settings=given), reading_between=reading_between)
     with pytest.raises(NotImplementedError):
-        repartitioned(stage, str, "letters", bounded=True)
+        repartitioned(stage, str, "letters", {}, bounded=True)
     (settings,) = asked
     own = {"group_id": "rows-letters-repartition", "auto_offset_reset": "earliest"}
     assert settings == replace(given, **own, properties={"isolation.level": "read_committed"})

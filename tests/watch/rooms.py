@@ -44,6 +44,7 @@ CLIENTS: Final = {
     "are not known, so the lag of a partition": "the broker did not answer in time, or has ended",
     "looking for the end of its topics failed and is retried": "the broker did not answer in time",
     "the state could not be read, and this is tried again": "a leader changes",
+    "is not longer than session.timeout.ms": "windows of tests close soon after their rows",
     "standby copies could not be brought up to date": "a leader changes",
     "upkeep of the topic failed and is retried": "the broker did not answer in time",
     "waits for its end: other instances": "the other instances are slow",
@@ -52,9 +53,7 @@ CLIENTS: Final = {
     "its state was not closed": "the disk is slow",
     " of the run in ": "a member was late, and its transactional run begins again",
 }
-LATE: Final = {
-    "late rows dropped so far": "laws are about rows of any time, and new examples of Hypothesis may be late"
-}
+LATE: Final = {"dropped as late": "laws are about rows of any time, and new examples of Hypothesis may be late"}
 PAGES: Final = {
     "NameError: name": "a stream of a page that runs on when the page has ended finds its names gone",
     "Spark has not started after": "the JVM is slow",
@@ -63,7 +62,7 @@ PAGES: Final = {
 SPARK: Final = {
     "Spark has not started after": "the JVM is slow",
     "did not start within": "Spark's Python process is slow, and the query is started again",
-    "late rows dropped so far": "many tests are about late rows, and Spark decides in which process and second a task drops them",
+    "dropped as late": "many tests are about late rows, and Spark decides in which process and second a task drops them",
 }
 DEMO: Final = {
     "still running when the process ended": "Ctrl-C ends the demo in any moment, and the warning is what a user then reads; the next run reads again"

@@ -4,7 +4,7 @@ The facades make it and give it to the source stage, so that sources import noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,8 +42,10 @@ class SourceServices(Protocol):
     def open_store(self, run: Run, name: str) -> QueryableStore:
         """Return a store of a run by its name, or by that of its step, for reading from outside. Raises UnknownStore."""
 
-    def repartitioned(self, input_: Any, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
-        """Return the flow that re-keys the rows of the source stage `input_`, through a topic."""
+    def repartitioned(
+        self, input_: Any, key_of: Callable[[Any], Any], node: str, graces: Mapping[str, int], bounded: bool
+    ) -> Any:
+        """Return the flow that re-keys the rows of the source stage `input_`, through a topic. `graces`: of the windows after it, in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

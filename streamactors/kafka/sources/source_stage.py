@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,9 +63,9 @@ class ConsumerSourceStage(LaneStage):
         )
         return ConsumerSourceStage(name, plan)
 
-    def repartitioned(self, key_of: Callable[[Any], Any], node: str, bounded: bool) -> Any:
-        """Return the flow that re-keys the rows of this source, through a topic; `key_by` puts it before `node`."""
-        return self.plan.services.repartitioned(self, key_of, node, bounded)
+    def repartitioned(self, key_of: Callable[[Any], Any], node: str, graces: Mapping[str, int], bounded: bool) -> Any:
+        """Return the flow that re-keys the rows of this source, through a topic; `key_by` puts it before `node`. `graces`: of the windows after it, in ms."""
+        return self.plan.services.repartitioned(self, key_of, node, graces, bounded)
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = ConsumerSourceLogic(self.plan, self.loop, attributes.max_chunk)

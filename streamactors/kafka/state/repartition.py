@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from streamactors.kafka.state.changelogs.changelog import producer_beside
 from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.state.coupling import couple
 from streamactors.kafka.state.input_end import WatchEnd
+from streamactors.kafka.state.short_grace import warn_of_short_grace
 from streamactors.kafka.state.topic_rows import TopicRows
 from streamactors.kafka.state.topic_upkeep import TopicUpkeep
 from streamactors.kafka.subscriptions import (
@@ -46,11 +47,11 @@ ABANDONED_AFTER_MS = 15_000
 
 
 def repartitioned(
-    input_: ConsumerSourceStage, key_of: Callable[[Any], Any], node: str, bounded: bool
+    input_: ConsumerSourceStage, key_of: Callable[[Any], Any], node: str, graces: Mapping[str, int], bounded: bool
 ) -> Flow[Any, Record, Any]:
     """Return the flow from the rows of `input_` to rows with the keys `key_of(row)`; its topic is named after `node`.
 
-    `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
+    `graces`: of the windows after the topic, by step, in ms. `bounded`: the input has an end. Then the topic is read to its end, which is known when every instance has written all of its
     rows. Otherwise, and when the stream is stopped before its end, reading stops at once and continues there after a restart."""
     settings = input_.plan.settings
     if not settings.group_id:
@@ -88,7 +89,7 @@ def repartitioned(
         .watch_termination(Keep.both)
     )
 
-    begin = RepartitionRun(input_, reading, topic, bounded)
+    begin = RepartitionRun(input_, reading, topic, graces, bounded)
     return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
 
 
@@ -101,6 +102,7 @@ class RepartitionRun:
     input_: ConsumerSourceStage
     reading: ConsumerSettings
     topic: str
+    graces: Mapping[str, int]
     bounded: bool
 
     def prepare_topic(self) -> TopicUpkeep:
@@ -117,6 +119,8 @@ class RepartitionRun:
         upkeep = self.prepare_topic()
         settings, subscription = self.input_.plan.settings, self.input_.plan.subscription
         ends = {settings.group_id or "": input_ends(settings, subscription)} if self.bounded else {}
+        if not self.bounded:
+            warn_of_short_grace(settings, self.graces)
         upkeep.start()
         read.add_done_callback(lambda _: upkeep.stop())
 

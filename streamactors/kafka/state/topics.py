@@ -27,6 +27,7 @@ from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.state.changelogs.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.state.partition_counts import partition_counts
 from streamactors.kafka.state.repartition import ABANDONED_AFTER_MS
+from streamactors.kafka.state.short_grace import warn_of_short_grace
 from streamactors.kafka.state.topic_keys import TopicKeys
 from streamactors.kafka.state.topic_upkeep import TopicUpkeep
 from streamactors.kafka.state.topology_end import TopologyEnd
@@ -39,6 +40,7 @@ from streamactors.windows.definitions.names import checked_group
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.stage.stage import WindowStage
 from streamactors.windows.topology.edges import Output
+from streamactors.windows.topology.graces import graces_after_repartition
 from streamactors.windows.topology.stream import TopologyStream
 from streamactors.windows.topology.table import TopologyTable
 from streamactors.windows.topology.task_factory import TaskFactory
@@ -188,6 +190,8 @@ class KafkaTopics(TopologyTopics):
             for topic in keys.asked:
                 for key in newest_keys(settings, admin, topic):
                     keys.see(topic, key)
+            if not self._bounded:
+                warn_of_short_grace(settings, graces_after_repartition(self.topology))
             helpers: list[TopicUpkeep | TopologyEnd] = []
             for topic in internal:
                 ensure_topic(settings, topic, counts[topic])
