@@ -197,7 +197,8 @@ class LateRow:
 
 @dataclass(frozen=True, slots=True)
 class WindowsState:
-    """Event time of one task. `late`: rows after the close of their window; `dropped`: those and rows without key, value or timestamp."""
+    """Event time of one task. `rows`: those that it has taken; `late`: rows after the close of their window, once for each window; `dropped`: those and
+    rows without key, value or timestamp."""
 
     graph: str
     task: str
@@ -208,6 +209,7 @@ class WindowsState:
     late: int = 0
     late_samples: tuple[LateRow, ...] = ()
     dropped: int = 0
+    rows: int = 0
     process: str | None = None
 
 

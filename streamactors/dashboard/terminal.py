@@ -4,6 +4,7 @@ Strings of users are shown as plain text: no markup of rich, no control characte
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,6 +17,11 @@ from streamactors.dashboard.plain_text import plain
 Json = dict[str, Any]
 
 MOST_ROWS = 40
+STAGES = ("stage", "works", "no demand", "no elements", "per s", "elements", "failures")
+PARTITIONS = ("partition", "position", "done", "committed", "lag", "lag s", "buffered", "paused")
+WINDOWS = ("windows", "stream time", "open", "rows", "late", "dropped")
+CONTROLS = frozenset({"kill_switch", "watch_termination"})
+"""Stages that only pass elements on. They are shown when they fail or hold others back."""
 
 
 def sentences(state: Json) -> Iterator[str]:
@@ -32,11 +38,19 @@ def lines(state: Json) -> Iterator[str]:
     for graph in state["graphs"]:
         rate = max((stage["elements_per_s"] for stage in graph["stages"]), default=0.0)
         yield f"graph {plain(graph['name'])}: {len(graph['stages'])} stages, {rate:,.0f} elements/s"
-        for stage in graph["stages"]:
-            yield "  " + " ".join(str(cell) for cell in _stage_row(stage))
-    for consumer, partition in _partitions(state):
-        yield "  " + " ".join(str(cell) for cell in _partition_row(consumer, partition))
+        yield from _aligned(STAGES, [_stage_row(stage) for stage in _stages(graph)])
+    yield from _aligned(PARTITIONS, [_partition_row(*each) for each in _partitions(state)])
+    yield from _aligned(WINDOWS, [_windows_row(each) for each in state["windows"]])
     yield from sentences(state)
+
+
+def _aligned(names: tuple[str, ...], rows: list[tuple[object, ...]]) -> Iterator[str]:
+    """Yield a table as lines: the first column to the left, the others to the right. None without rows."""
+    table = [names, *(tuple(map(str, row)) for row in rows)] if rows else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for first, *others in table:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "  " + "  ".join(cells).rstrip()
 
 
 def shown(state: Json) -> RenderableType:
@@ -46,20 +60,21 @@ def shown(state: Json) -> RenderableType:
     parts: list[RenderableType] = [Text(f"{plain(process['name'])}   pid {process['pid']}{cpu}", style="bold")]
     parts += [Text(line, style="bold red") for line in sentences(state)]
     for graph in state["graphs"]:
-        table = _table(
-            plain(graph["name"]), ("stage", "works", "no demand", "no elements", "per s", "elements", "failures")
-        )
-        for stage in graph["stages"][:MOST_ROWS]:
+        table = _table(plain(graph["name"]), STAGES)
+        for stage in _stages(graph)[:MOST_ROWS]:
             style = "bold red" if stage["culprit"] else "dim" if stage["waits_for_demand"] > 0.5 else ""
             table.add_row(*(Text(str(cell)) for cell in _stage_row(stage)), style=style)
         parts.append(table)
     partitions = list(_partitions(state))
     if partitions:
-        table = _table(
-            "partitions", ("partition", "position", "done", "committed", "lag", "lag s", "buffered", "paused")
-        )
+        table = _table("partitions", PARTITIONS)
         for consumer, partition in sorted(partitions, key=lambda each: -(each[1]["lag"] or 0))[:MOST_ROWS]:
             table.add_row(*(Text(str(cell)) for cell in _partition_row(consumer, partition)))
+        parts.append(table)
+    if state["windows"]:
+        table = _table("windows", WINDOWS)
+        for each in sorted(state["windows"], key=lambda each: -each["late"])[:MOST_ROWS]:
+            table.add_row(*(Text(str(cell)) for cell in _windows_row(each)), style="bold red" if each["late"] else "")
         parts.append(table)
     return Group(*parts)
 
@@ -82,6 +97,38 @@ def _stage_row(stage: Json) -> tuple[object, ...]:
         f"{stage['elements']:,}",
         stage["failures"],
     )
+
+
+def _stages(graph: Json) -> list[Json]:
+    """Return the stages to show."""
+    return [
+        stage
+        for stage in graph["stages"]
+        if stage["name"].partition(" ")[0] not in CONTROLS or stage["culprit"] or stage["failures"]
+    ]
+
+
+def _windows_row(task: Json) -> tuple[object, ...]:
+    at_ms, rows, late = task["stream_time_ms"], task["rows"], task["late"]
+    share = f" ({late / max(rows, late):.0%})" if late else ""
+    return (
+        f"{plain(task['graph'], 30)} {plain(task['task'])}",
+        _moment(at_ms),
+        _known(task["open_windows"]),
+        _known(rows),
+        f"{late:,}{share}",
+        _known(task["dropped"]),
+    )
+
+
+def _moment(at_ms: int | None) -> str:
+    """Return an event time. After the end of the input it is larger than every timestamp, and a user's timestamps may be anything."""
+    if at_ms is None:
+        return "?"
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_ms / 1_000))
+    except (OverflowError, OSError, ValueError):
+        return "ended" if at_ms >= 1 << 63 else f"{at_ms} ms"
 
 
 def _partitions(state: Json) -> Iterator[tuple[Json, Json]]:

@@ -109,6 +109,8 @@ class TaskMetrics:
     value or a negative timestamp."""
 
     task_id: str = "0_0"
+    rows: int = 0
+    """Rows that the task has taken."""
     dropped_late: int = 0
     dropped_null: int = 0
     dropped_negative: int = 0

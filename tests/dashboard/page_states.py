@@ -114,7 +114,7 @@ def slow(at_ms: int = START_MS, second: int = 0) -> State:
     state["consumers"] = [consumer(12, second)]
     state["windows"] = [
         {"graph": "flights", "task": "0_0", "stream_time_ms": at_ms - 4000, "open_windows": 3, "next_close_ms": at_ms + 1000, "suppressed": 10,
-         "late": 2, "late_samples": [{"key": HOSTILE[0], "timestamp_ms": at_ms - 90_000, "behind_ms": 61_000}], "dropped": 1}
+         "late": 2, "late_samples": [{"key": HOSTILE[0], "timestamp_ms": at_ms - 90_000, "behind_ms": 61_000}], "dropped": 1, "rows": 9}
     ]  # fmt: skip
     state["stores"] = [
         {"graph": "flights", "name": "counts", "kind": "disk", "entries": 1200, "bytes": 98_000, "cache_hits": 0.93, "restored": 50,

@@ -20,7 +20,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from streamactors import ActorSystem, Sink, Source
+from streamactors import ActorSystem, KillSwitches, Sink, Source
 from streamactors.broker import Cluster
 from streamactors.cli.graphs.top import command as top
 from streamactors.dashboard import schema
@@ -28,6 +28,7 @@ from streamactors.dashboard.combining import Combiner, DashboardUnreachable, Rem
 from streamactors.dashboard.plain_text import plain
 from streamactors.dashboard.serving import Dashboard
 from streamactors.dashboard.terminal import lines, shown
+from streamactors.windows import Record, TimeWindows
 
 SCHEMA = json.loads(schema.FILE.read_bytes())
 GRAPH = """
@@ -220,6 +221,31 @@ def test_the_terminal_shows_hostile_names_as_text() -> None:
     assert "[red]" in captured.get()
     assert "\x1b" not in captured.get()
     assert len(plain("x" * 500)) == 60
+
+
+@pytest.mark.expects_log("dropped as late")
+def test_the_terminal_names_its_columns_shows_late_rows_and_hides_what_only_passes_elements() -> None:
+    rows = [Record("a", 1, 1_000_000), *(Record("a", 1, at) for at in range(3))]
+    windows = TimeWindows.of_size("1s").with_grace(0)
+    open_end: Source[Any, Any] = Source.from_iterable(rows).concat(Source.never()).via(KillSwitches.single())
+    counts = open_end.group_by_key().windowed_by(windows).count(name="views").to_stream()
+    with ActorSystem("late") as system:
+        counts.watch_termination().to(Sink.ignore()).named("late").run(system)
+        with system.serve_dashboard() as page:
+            deadline = time.monotonic() + 30
+            while not any(each["late"] for each in page.state()["windows"]) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            state = page.state()
+    shown_lines = list(lines(state))
+    assert any(line.split()[:3] == ["stage", "works", "no"] for line in shown_lines)
+    names = {line.split()[0] for line in shown_lines if line.startswith("  ")}
+    assert {"windows", "late"} <= names
+    assert not {"kill_switch", "watch_termination"} & names
+    (of_windows,) = [line.split() for line in shown_lines if line.split()[:2] == ["late", "0_0"]]
+    assert list(lines({**state, "windows": [{**state["windows"][0], "stream_time_ms": 1_000_000}]}))[-1].split()[2] == (
+        "1970-01-01T00:16:40Z"
+    )
+    assert of_windows == ["late", "0_0", "ended", "0", "4", "3", "(75%)", "3"]
 
 
 def tapped(url: str, token: str, bootstrap: str) -> str:

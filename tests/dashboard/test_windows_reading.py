@@ -49,7 +49,7 @@ def expected() -> dict[str, Any]:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.expects_log("late rows dropped")
+@pytest.mark.expects_log("dropped as late")
 def test_windows_late_rows_and_stores_are_what_plain_python_computes() -> None:
     want = expected()
     with Cluster() as cluster, ActorSystem("windows") as system:
@@ -86,6 +86,7 @@ def test_windows_late_rows_and_stores_are_what_plain_python_computes() -> None:
     assert (window["open_windows"], window["next_close_ms"]) == (want["open"], want["next"])
     assert window["suppressed"] == want["held"]
     assert window["late"] == len(want["late"])
+    assert window["rows"] == len(ROWS)
     shown = [(each["key"], each["timestamp_ms"], each["behind_ms"]) for each in window["late_samples"]]
     assert shown == [(repr(redact(key)), at, behind) for key, at, behind in want["late"]]
     (store,) = [each for each in state["stores"] if each["graph"] == "words"]

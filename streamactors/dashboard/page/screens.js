@@ -72,7 +72,7 @@ export const SCREENS = [
     [() => new Table("Windows", [
       word("graph", "Graph"), word("task", "Task"), word("stream_time_ms", "Stream time", moment), number("open_windows", "Open", count),
       word("next_close_ms", "Next close", moment), number("suppressed", "Held by suppress", count),
-      number("late", "Late", count, (row) => (row.late > 0 ? "late" : "")), number("dropped", "Dropped", count),
+      number("rows", "Rows", count), number("late", "Late", count, (row) => (row.late > 0 ? "late" : "")), number("dropped", "Dropped", count),
     ]), (state) => state.windows],
     [() => new Table("Late rows (samples)", [
       word("task", "Task"), word("key", "Key"), word("timestamp_ms", "Time", moment), number("behind_ms", "Behind", duration),

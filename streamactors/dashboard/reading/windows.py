@@ -128,6 +128,7 @@ def window_state(graph: str, task: WindowTask, redact: Redact | None = None) -> 
             for key, timestamp, stream_time in counts.late_rows
         ),
         counts.dropped,
+        counts.rows,
     )
 
 

@@ -14,6 +14,7 @@ from streamactors.errors import UnknownStore
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.buffered import OpenWindows
+from streamactors.windows.operators.windowed.late_counts import LateCounts
 from streamactors.windows.record import LateRecord, RecordContext
 from streamactors.windows.state.changelog_settings import COMPACTED, expiring
 from streamactors.windows.state.reads import StoreEntry, StoreRequest
@@ -57,11 +58,14 @@ class TaskEnvironment:
         on_failure: Callable[[OperatorFailed], bool] | None = None,
         track_changes: bool = False,
         late: list[LateRecord] | None = None,
+        late_counts: LateCounts | None = None,
     ) -> None:
         self.serdes = serdes
         self.identity = KeyIdentity(serdes)
         self.metrics = metrics
         self.late = late
+        self.late_counts = late_counts
+        """What a stage logs of dropped rows; None: there is no stage."""
         self.on_failure = on_failure
         self.track_changes = track_changes
         self.changelog_settings: dict[str, Mapping[str, str]] = {}

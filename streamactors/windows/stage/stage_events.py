@@ -16,6 +16,7 @@ class Timer(enum.Enum):
     TURN = "rows that wait for a silent input need wait no longer"
     WALL = "processors are due by the wall clock"
     SILENCE = "the silence of a stream without partitions may close windows"
+    LATE_ROWS = "late rows were dropped, and their number is to be logged"
     PATIENCE = "the last entries have waited long enough for the outlets to end first"
 
 

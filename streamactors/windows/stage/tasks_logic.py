@@ -16,6 +16,9 @@ from streamactors.engine.island.pace import Pace
 from streamactors.engine.island.run import Run
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import Key
+from streamactors.log_limit import log_limited
+from streamactors.windows.operators.windowed.late_counts import EVERY_MS, FIRST_MS, LateReport
+from streamactors.windows.operators.windowed.late_rows import log as late_log
 from streamactors.windows.stage import stage_effects as ef
 from streamactors.windows.stage import stage_events as ev
 from streamactors.windows.stage.keeper import Keeper
@@ -44,6 +47,8 @@ class TasksLogic(Logic):
     _pace: Pace
     _timers_of_stage: StageTimers
     _stamps: HeldStamps
+    late_report: LateReport
+    _logs_late: bool = False
     _hands: ClassVar[Mapping[type[Any], Callable[[Any, Any], object]]]
     """Carry out the effects, by their types."""
 
@@ -78,9 +83,26 @@ class TasksLogic(Logic):
             pressed = self._changelog is not None and self.tasks.pressed
             outcome = ev.Processed(pressed) if pressed or self.state.turns else None
         self._pace.end(len(effect.rows))
+        if self.late_report.grew and not self._logs_late:
+            self._logs_late = True
+            self.schedule_once(ev.Timer.LATE_ROWS, FIRST_MS)
         self._put(results)
         if outcome is not None:
             self._step(outcome)
+
+    def _log_late(self) -> None:
+        """Log how many rows were dropped; look again while the number grows."""
+        lines = self.late_report.lines()
+        for line in lines:
+            late_log.warning("%s", line)
+        self._logs_late = bool(lines)
+        if lines:
+            self.schedule_once(ev.Timer.LATE_ROWS, EVERY_MS)
+
+    def _log_late_at_the_end(self) -> None:
+        """Log what was dropped since the last line. Many short runs log one line a second."""
+        for line in self.late_report.lines():
+            log_limited(late_log, logging.WARNING, line.partition(":")[0], "%s", line)
 
     def _put(self, results: list[Any]) -> bool:
         """Queue results, and the rows that were late, until there is demand; return whether there are any."""

@@ -26,6 +26,7 @@ from streamactors.log_limit import log_limited
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import LIVE_TASKS
 from streamactors.windows.operators.task_ids import TaskIds
+from streamactors.windows.operators.windowed.late_counts import LateReport
 from streamactors.windows.stage import stage_effects as ef
 from streamactors.windows.stage import stage_events as ev
 from streamactors.windows.stage import store_shown as store_shown  # so that tables find their rows in runs
@@ -78,7 +79,10 @@ class WindowLogic(TasksLogic):
             changelogs_of(self.run).keepers.append(self.keeper)
 
     def on_start(self) -> None:
-        factory = replace(self.factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add)
+        self.late_report = LateReport(self.wall_ms())
+        factory = replace(
+            self.factory, on_failure=self._on_failure, on_task=LIVE_TASKS.add, late_report=self.late_report
+        )
         factory = factory.in_run(self.wall_ms, partial(run_coroutine, self.run.system))
         self._providers = changelogs_of(self.run).providers_of(self.in_.carries)
         provider = next(iter(self._providers.values()), None)
@@ -145,7 +149,10 @@ class WindowLogic(TasksLogic):
 
     def on_timer(self, key: object) -> None:
         assert isinstance(key, ev.Timer)
-        self.step(ev.Due(key))
+        if key is ev.Timer.LATE_ROWS:
+            self._log_late()
+        else:
+            self.step(ev.Due(key))
 
     def revoking(self, keys: Sequence[Key], report: ReportPlaces | None) -> None:
         """Inputs are about to be revoked, see `Turns.revoking`. Any thread."""
@@ -226,6 +233,8 @@ class WindowLogic(TasksLogic):
         self.reads.close()
         for provider in self._providers.values():
             provider.forget(self)
+        if self._started:
+            self._log_late_at_the_end()
         with ExitStack() as closing:  # a processor's own error keeps nothing else open
             if self.keeper is not None:
                 closing.callback(self.keeper.close, self.state.failure)

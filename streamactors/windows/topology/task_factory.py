@@ -15,6 +15,7 @@ from streamactors.windows.definitions.names import changelog_topic
 from streamactors.windows.errors import OperatorFailed
 from streamactors.windows.metrics import TaskMetrics
 from streamactors.windows.operators.operator import Operator, TaskEnvironment
+from streamactors.windows.operators.windowed.late_counts import LateReport
 from streamactors.windows.record import LateRecord
 from streamactors.windows.state.disk.disk_stores import DiskStores
 from streamactors.windows.state.serdes import Serdes
@@ -59,6 +60,10 @@ class TaskFactory:
     """The global tables that are filled from outside the task, by topic."""
     now_ms: Callable[[], int] = SystemClock().wall_ms
     """The wall clock of processors and lookups."""
+    late_report: LateReport | None = None
+    """Counts the late rows of all tasks that the factory makes; None: each task logs its own."""
+    number: int = 0
+    """Of the sub-topology."""
     start_coroutine: Callable[[Any], Any] | None = None
     """Runs a coroutine on the actor system's asyncio loop and returns its Future; None: there is no system."""
 
@@ -74,9 +79,10 @@ class TaskFactory:
         if self.on_task is not None:
             self.on_task(metrics)
         late: list[LateRecord] | None = [] if self.keep_late else None
+        late_counts = None if self.late_report is None else self.late_report.part(self.number)
         build = Build(
             self.topology,
-            TaskEnvironment(self.serdes, metrics, self.on_failure, self.changelog, late),
+            TaskEnvironment(self.serdes, metrics, self.on_failure, self.changelog, late, late_counts),
             self.stores() if disk is None else disk,
             Outbox(InternalQueues() if self.in_memory else None),
             self.detailed_metrics,
@@ -107,7 +113,8 @@ class TaskFactory:
         """The factories of the sub-topologies, whose tasks are separate; itself if there is one."""
         if self.in_memory:
             return [self]
-        return [replace(self, topology=sub_topology) for sub_topology in sub_topologies_of(self.topology)]
+        parts = enumerate(sub_topologies_of(self.topology))
+        return [replace(self, topology=sub_topology, number=number) for number, sub_topology in parts]
 
     def keeps_state(self, sub_topology: Topology) -> bool:
         """True if a step of a sub-topology keeps a state, or has schedules."""

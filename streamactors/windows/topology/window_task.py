@@ -120,9 +120,15 @@ class WindowTask:
             operator.new_input()
         if not self._started:
             out += self.start()
+        self._count(len(rows))
         self._guarded(lambda: self._process(rows), out)
         if self.disk is not None:
             self.disk.rest()
+
+    def _count(self, rows: int) -> None:
+        self._env.metrics.rows += rows
+        if self._env.late_counts is not None:
+            self._env.late_counts.rows += rows
 
     def _process(self, rows: Sequence[Any]) -> None:
         for topic, lookup in self._plan.first_lookups:

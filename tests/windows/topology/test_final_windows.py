@@ -134,7 +134,7 @@ def run_on_disk(factory: TaskFactory, path: Path, every: int) -> tuple[list[Any]
 
 
 @pytest.mark.usefixtures("late_rows_are_logged_once")
-@pytest.mark.expects_log("l-n: ", "r-n: 1 late rows dropped so far")
+@pytest.mark.expects_log("l-n: ", "r-n: 1 dropped as late")
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_join_of_final_windows_gives_the_same_with_a_restart_after_each_row(
@@ -148,7 +148,7 @@ def test_a_join_of_final_windows_gives_the_same_with_a_restart_after_each_row(
 
 
 @pytest.mark.usefixtures("late_rows_are_logged_once")
-@pytest.mark.expects_log("r-n: 1 late rows dropped so far")
+@pytest.mark.expects_log("r-n: 1 dropped as late")
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_a_join_of_final_windows_gives_the_same_from_disk(windows: str, semantics: str, tmp_path: Path) -> None:

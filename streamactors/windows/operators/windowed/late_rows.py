@@ -3,7 +3,7 @@
 Windows: the limit is stream time minus the grace period. A time window [start, end) is closed when its end is at or before the limit. A session
 [start, end] and a sliding window [start, end], to which their end belongs, are closed when their end is before the limit. A row is late
 for each closed window that it would have updated. Each such window refuses the row: the row changes nothing there and `dropped-records` counts one. With `windowed_by(…, late=sink)` the sink
-receives a LateRecord; without a sink the log names a refused row and the number of refused rows, at most once a second per step.
+receives a LateRecord; without a sink the row is dropped. A stage logs the number of dropped rows (`late_counts.py`); a task without a stage logs a row a second.
 The open windows of the same row are updated as usual. The operators decide what is late: time windows in `time_windows.py`, sessions in
 `session_windows.py`, sliding windows in `sliding_windows.py`.
 
@@ -24,25 +24,29 @@ from streamactors.windows.record import LateRecord, Record, as_read
 log: Final = logging.getLogger(__name__)
 
 
-def refuse(operator: TimedOperator, record: Record, start: int, end: int, limit: int) -> None:
-    """Refuse `record` for the closed window `start`..`end`; `limit` is stream time minus the grace period."""
-    refuse_row(operator.node, operator.env, record, start, end, operator.stream_time, operator.stream_time - limit)
+def refuse(operator: TimedOperator, record: Record, start: int, end: int, limit: int, gap: int = 0) -> None:
+    """Refuse `record` for the closed window `start`..`end`; `limit` is stream time minus the grace period and the gap of a session."""
+    grace = operator.stream_time - limit - gap
+    refuse_row(operator.node, operator.env, record, start, end, operator.stream_time, grace, gap)
 
 
 def refuse_row(
-    node: str, env: TaskEnvironment, record: Record, start: int, end: int, stream_time: int, grace_ms: int
+    node: str, env: TaskEnvironment, record: Record, start: int, end: int, stream_time: int, grace_ms: int, gap: int = 0
 ) -> None:
     """Refuse `record` for the closed window `start`..`end`."""
-    limit = stream_time - grace_ms
+    limit = stream_time - grace_ms - gap
     env.metrics.dropped_late += 1
     env.metrics.late_rows.append((record.key, record.timestamp, stream_time))
     if env.late is not None:
         env.late.append(LateRecord(as_read(record), start, end, stream_time, limit))
         return  # nothing is lost: the sink has the row
-    count = env.metrics.dropped_late
+    if env.late_counts is not None:
+        needed = stream_time - end - gap + 1 if stream_time < END_OF_TIME else None
+        env.late_counts.refused(node, record, (start, end), grace_ms, needed)
+        return
     log_limited(
         log, logging.WARNING, node,
-        "%s: %d late rows dropped so far; the last: key %r at %d ms for window %d..%d, closed since %s",
-        node, count, record.key, record.timestamp, start, end,
+        "%s: a row is dropped as late: key %r at %d ms for window %d..%d, closed since %s",
+        node, record.key, record.timestamp, start, end,
         f"{limit} ms" if stream_time < END_OF_TIME else "the end of the input",
     )  # fmt: skip

@@ -70,7 +70,7 @@ class SessionOperator(InclusiveOperator[Session]):
             if session.end > end:
                 end = session.end
         if end < limit:
-            refuse(self, record, start, end, limit)
+            refuse(self, record, start, end, limit, self._gap)
             return
         try:
             value = self._aggregate(joined, record.value)
