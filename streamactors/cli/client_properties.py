@@ -26,6 +26,10 @@ def _from_option(ctx: click.Context, _: click.Parameter, given: tuple[str, ...])
 
 def _from_file(ctx: click.Context, _: click.Parameter, path: str | None) -> str | None:
     if path is not None:
+        if "=" in path and not Path(path).exists():
+            sets = any("--set" in param.opts for param in ctx.command.params)
+            way = f"a setting is given by --set {path}" if sets else f"one property is given by -X {path}"
+            raise click.BadParameter(f"{path} is no file; --config takes a file of client properties, and {way}")
         known = ctx.meta.setdefault(_META, {})
         for name, value in properties_of(Path(path)).items():
             known.setdefault(name, value)

@@ -113,5 +113,5 @@ def _render(markdown: str) -> None:
 def _advice(name: str, found: dict[str, Path]) -> str:
     if name.startswith(("operators/", "reference/")) and not any(each.startswith("operators/") for each in found):
         return "`make docs` makes the pages of operators and of public names in a clone"
-    near = get_close_matches(name, found, n=1)
+    near = [each for each in found if each.rpartition("/")[2] == name] or get_close_matches(name, found, n=1)
     return f"did you mean {near[0]}?" if near else "streamactors docs lists them"

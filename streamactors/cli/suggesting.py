@@ -12,9 +12,15 @@ CUTOFF: Final = 0.75
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like `name`, None if none is like it. Leading dashes do not count."""
+    """Return the known name that is most like `name`, or that it begins with; None if none is like it. Leading dashes do not count."""
     from difflib import get_close_matches  # only for a mistake
 
+    known = list(known)
+    begins = [
+        each for each in known if name.startswith(f"{each}-")
+    ]  # --bootstrap-server of Apache's tools is --bootstrap here
+    if begins:
+        return max(begins, key=len)
     by_letters = {each.lstrip("-").lower(): each for each in known}
     found = get_close_matches(name.lstrip("-").lower(), by_letters, n=1, cutoff=CUTOFF)
     return by_letters[found[0]] if found else None

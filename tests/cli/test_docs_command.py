@@ -29,7 +29,12 @@ def test_it_lists_the_pages_and_prints_one(capsys):
 
 
 @pytest.mark.parametrize(
-    ("page", "advice"), [("brokr", "did you mean broker?"), ("zzzz", "streamactors docs lists them")]
+    ("page", "advice"),
+    [
+        ("brokr", "did you mean broker?"),
+        ("faust", "did you mean migrating/faust?"),
+        ("zzzz", "streamactors docs lists them"),
+    ],
 )
 def test_a_page_that_is_not_there_is_told(capsys, page, advice):
     assert run(["docs", page]) == 2

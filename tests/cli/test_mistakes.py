@@ -23,6 +23,15 @@ from tests.cli.terminal import COMMAND, on_terminal
         (["consume", "t", "--cuont", "3"], "No such option '--cuont'; did you mean --count?"),
         (["topics", "list", "--group", "x"], "No such option '--group' (see streamactors topics list --help)"),
         (["topics", "create", "t", "--form"], "No such option '--form' (see streamactors topics create --help)"),
+        (
+            ["topics", "list", "--bootstrap-server", "x:1"],
+            "No such option '--bootstrap-server'; did you mean --bootstrap?",
+        ),
+        (
+            ["topics", "create", "t", "--config", "cleanup.policy=compact"],
+            "a setting is given by --set cleanup.policy=compact",
+        ),
+        (["topics", "list", "--config", "acks=all"], "one property is given by -X acks=all"),
         (["consum"], "there is no command 'consum'; did you mean consume?"),
         (["topics", "lst"], "No such command 'lst'; did you mean list?"),
         (["topics", "nothing"], "No such command 'nothing' (see streamactors topics --help)"),

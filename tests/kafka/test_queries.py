@@ -269,7 +269,9 @@ def test_an_address_that_nobody_answers_at_and_one_that_is_taken_are_named(clust
         taken.listen()
         port = taken.getsockname()[1]
         place = settings.with_state(State.in_memory(advertise=f"127.0.0.1:{port}", token=TOKEN))
-        with pytest.raises(StateError, match="give an address of this machine that is free"):
+        with pytest.raises(
+            StateError, match=r"give an address of this machine that is free; .* STREAMACTORS_MEMBER is its number"
+        ):
             counts(place, "taken", "end").run_with(Sink.ignore(), system).result(30)
 
 

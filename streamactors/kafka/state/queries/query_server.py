@@ -66,7 +66,8 @@ class QueryServer:
             self._server = _Server((host, int(port)), _handler(stores, settings.state.token or ""))
         except (OSError, socket.gaierror) as error:
             raise StateError(
-                f"State(advertise={address!r}): {error.strerror or error}; give an address of this machine that is free"
+                f"State(advertise={address!r}): {error.strerror or error}; give an address of this machine that is free; each instance needs "
+                "its own, and in a member of `streamactors run --processes` STREAMACTORS_MEMBER is its number"
             ) from error
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.2,), name=f"queries at {address}", daemon=True

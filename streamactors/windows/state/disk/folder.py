@@ -77,7 +77,8 @@ class StateFolder:
             lock.close()
             who = "another run of this process" if holder == str(os.getpid()) else f"the process {holder}"
             raise StateFolderInUse(
-                f"state folder {self.path} is used by {who}; give each instance a folder of its own: State.on_disk(…)"
+                f"state folder {self.path} is used by {who}; give each instance a folder of its own: State.on_disk(…); in a member of "
+                "`streamactors run --processes` STREAMACTORS_MEMBER is its number"
             )
         lock.truncate(0)
         lock.write(str(os.getpid()))
