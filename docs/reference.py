@@ -30,8 +30,10 @@ TITLES: Final = {
 MATERIALIZED: Final = (
     "streamactors.stages.watching.meter.RateMeter",
     "streamactors.stages.watching.monitor.FlowMonitor",
+    "streamactors.windows.stage.queryable_store.QueryableStore",
+    "streamactors.windows.topology.stream.TopologyStream",
 )
-"""Classes that no package exports, since a program only reads what an operator has materialized."""
+"""Classes that no package exports, since a program only gets their objects: from an operator that materializes them, a control or a topology."""
 FIXTURES: Final = ("kafka_broker", "kafka_topic", "kafka_cluster")
 _ALSO_SETTINGS: Final = {"Cluster", "ResetProtection", "RetryTopics", "StageTraits", "BufferConfig", "State"}
 
@@ -59,12 +61,16 @@ def names() -> tuple[Name, ...]:
     for package in PACKAGES:
         module = importlib.import_module(f"streamactors{package}")
         values = [(name, getattr(module, name)) for name in _names(module)]
-        values += [(cls.__name__, cls) for cls in _materialized() if package == ""]
+        values += [(cls.__name__, cls) for cls in _materialized() if package == _page_of(cls)]
         for name, value in values:
             own = getattr(value, "__module__", "").startswith("streamactors") or not callable(value)
             if own and not _is_error(value):
                 found.setdefault(id(value), Name(f"streamactors{package}", name, value))
     return tuple(sorted(found.values(), key=lambda each: (each.package, each.name.lower())))
+
+
+def _page_of(cls: type) -> str:
+    return ".windows" if cls.__module__.startswith("streamactors.windows.") else ""
 
 
 def pages() -> dict[str, str]:

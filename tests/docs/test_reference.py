@@ -77,6 +77,21 @@ def is_error_or_foreign(name: str) -> bool:
 
 
 @pytest.mark.parametrize(
+    ("name", "methods"),
+    [
+        ("TopologyStream", ("select_key", "group_by", "repartition", "join_table", "process", "to")),
+        ("QueryableStore", ("get", "items", "windows")),
+    ],
+)
+def test_what_a_topology_or_a_control_returns_has_a_section(
+    pages: dict[str, str], name: str, methods: tuple[str, ...]
+) -> None:
+    _, _, after = pages["windows.md"].partition(f"\n## {name}\n")
+    section = after.partition("\n## ")[0]
+    assert [method for method in methods if f".{method}(" not in section] == []
+
+
+@pytest.mark.parametrize(
     ("setting", "row"),
     [
         ("max_buffered_bytes", "| `int` | `33554432 (32 MiB)` | bytes | The bytes buffered for all partitions together."),

@@ -85,7 +85,7 @@ class QueryableStore:
     def ask(
         self, request: StoreRequest, *, dirty: bool = False, local: bool = False, stale: bool = False
     ) -> StreamFuture[list[StoreEntry]]:
-        """Return what a request finds; `local`: do not ask other instances."""
+        """Return what `request` finds; `local`: do not ask other instances."""
         if stale:
             return self._ask_copies(request, dirty=dirty)
         here = self._reads.read(self.name, request, dirty=dirty, none_assigned_ok=self._peers is not None and not local)

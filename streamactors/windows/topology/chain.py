@@ -14,6 +14,7 @@ from streamactors.durations import Duration, EventSpan
 from streamactors.errors import BuildError
 from streamactors.stages.checks import no_coroutine_function
 from streamactors.windows.definitions.intake import Intake, intake
+from streamactors.windows.topology.arguments import takes_arguments
 from streamactors.windows.topology.grouped import GroupedStream
 from streamactors.windows.topology.model import ANY_TOPIC, SourceNode, Topology, TopologyNode
 from streamactors.windows.topology.nodes.record_nodes import OPERATORS, RecordNode, RepartitionNode, ResultNode
@@ -155,3 +156,4 @@ def callable_key(fn: object) -> None:
     if not callable(fn):
         raise BuildError(f"key_by: {fn!r} is not callable; give a function of a record")
     no_coroutine_function("key_by", fn)
+    takes_arguments("key_by", fn, "record")

@@ -140,7 +140,7 @@ class GroupedStream(ReadyAggregations[R], Part, Suggestions, Generic[R, W]):
             )
         topology = self.topology
         node_name, store = topology.stored(name, aggregator.kind)
-        stream = self._stream.ready_for(node_name, needs_key=True)
+        stream = self._stream._ready_for(node_name, needs_key=True)
         kafka = (self._windowing.semantics if self._windowing.windows is not None else topology.semantics) == "kafka"
         node = AggregateNode(
             node_name, store, aggregator, self._windowing, old_from_init=topology.old_is_initial(kafka=kafka)
@@ -190,7 +190,7 @@ class CogroupedStream:
         topology = self._parts[0][0].topology
         base = topology.named(name, "cogroup")
         streams = [
-            stream.ready_for(f"{base}-{number}" if number else base, needs_key=True)
+            stream._ready_for(f"{base}-{number}" if number else base, needs_key=True)
             for number, (stream, _) in enumerate(self._parts)
         ]
         co_partition(topology, base, *[stream.node for stream in streams])

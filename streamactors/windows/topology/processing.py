@@ -31,7 +31,7 @@ class ProcessSteps(Part, ABC, Generic[S]):
         """Return the stream with Records in the place of WindowedRecords."""
 
     @abstractmethod
-    def ready_for(self, base: str, *, needs_key: bool) -> S:
+    def _ready_for(self, base: str, *, needs_key: bool) -> S:
         """Return the stream with equal keys in one partition."""
 
     @abstractmethod
@@ -60,7 +60,8 @@ class ProcessSteps(Part, ABC, Generic[S]):
         name: str | None = None,
         semantics: Semantics | None = None,
     ) -> S:
-        """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned after it."""
+        """As `process`, for a processor that keeps the key of each record, so that nothing is repartitioned after it. `make`: the class, or a function
+        that returns a processor."""
         return self._process("process_values", make, stores, name, semantics, keeps_key=True)
 
     @step
@@ -79,7 +80,7 @@ class ProcessSteps(Part, ABC, Generic[S]):
         dropped and counted."""
         node_name = self.topology.named(name, "keyed")
         definition = keyed_definition(node_name, node_name, fn, initial, ttl)
-        stream = self._as_records().ready_for(node_name, needs_key=True)
+        stream = self._as_records()._ready_for(node_name, needs_key=True)
         node = self.topology.add(ProcessorNode(definition, self.topology), stream.node)
         return self._results_of(node, key_changed=True)
 

@@ -14,6 +14,7 @@ from streamactors.errors import BuildError
 from streamactors.windows.definitions.join_windows import JoinWindows
 from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.record import Record
+from streamactors.windows.topology.arguments import takes_arguments
 from streamactors.windows.topology.joining import (
     RUNS,
     callable_or_error,
@@ -64,7 +65,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
     def __init__(
         self, topology: Topology, node: TopologyNode, *, key_changed: bool = False, windowed: bool = False
     ) -> None:
-        """`windowed`: the rows are WindowedRecords."""
+        """`key_changed`: a step may have given the rows other keys than they were read with. `windowed`: the rows are WindowedRecords."""
         self.topology = topology
         self.node = node
         self.key_changed = key_changed
@@ -123,7 +124,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         """The same records by way of a topic, so that rows of equal keys are in one task.
 
         Records whose key is None are dropped, unless a left or outer join follows, which takes them."""
-        return self.with_equal_keys_together(self.topology.named(name, "repartition"))
+        return self._with_equal_keys_together(self.topology.named(name, "repartition"))
 
     # ── with state ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -150,7 +151,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         from streamactors.windows.topology.table import TopologyTable
 
         node = table_source(self.topology, "to-table", name, history)
-        stream = self._as_records().ready_for(node.name, needs_key=True)
+        stream = self._as_records()._ready_for(node.name, needs_key=True)
         return TopologyTable(self.topology, self.topology.add(node, stream.node))
 
     @step
@@ -165,7 +166,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         semantics: Semantics | None = None,
         name: str | None = None,
     ) -> TopologyStream:
-        """`fn(value, table's value)` of each record whose key the table has; with how="left" fn(value, None) for the others.
+        """`fn(value, table's value)` of each record whose key `table` has; with how="left" fn(value, None) for the others.
 
         A result has the record's key, time and headers. The table counts as it is when the record is processed; rows of
         several topics are processed in the order of their timestamps. Of a table with history the version valid at the
@@ -175,6 +176,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         `grace` (tables with history only): records wait until the stream's own time has passed theirs by this time. A record
         that is late already is dropped, counted and sent to the sink `late`; with semantics="kafka" it is joined at once."""
         callable_or_error("join_table", fn)
+        takes_arguments("join_table", fn, "value", "table_value")
         left = choice("join_table", how, ("inner", "left")) == "left"
         topology = self.topology
         from streamactors.windows.topology.table import TopologyTable
@@ -194,7 +196,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         kafka = topology.is_kafka("join_table", semantics)
         topology.late_to(late)
         node_name = topology.named(name, "join-table")
-        stream = self._as_records().ready_for_join(node_name, name, needs_key=not left)
+        stream = self._as_records()._ready_for_join(node_name, name, needs_key=not left)
         co_partition(topology, node_name, stream.node, table.node)
         if left:
             keep_rows_without_key(topology, stream.node)
@@ -236,7 +238,7 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         how: Literal["inner", "left"] = "inner",
         name: str | None = None,
     ) -> TopologyStream:
-        """`fn(value, table's value)` with the entry of a global table; `key(record)` names the entry, default the record's key.
+        """`fn(value, table's value)` with the entry of the global `table`; `key(record)` names the entry, default the record's key.
 
         No repartition. Otherwise as join_table; the record's own key may be None."""
         callable_or_error("join_global", fn)
@@ -318,8 +320,8 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
         kafka = topology.is_kafka("join", semantics)
         topology.late_to(late)
         base = topology.named(name, "join")
-        left = self._as_records().ready_for_join(f"{base}-left", name, needs_key=how == "inner")
-        right = other._as_records().ready_for_join(f"{base}-right", name, needs_key=how == "inner")
+        left = self._as_records()._ready_for_join(f"{base}-left", name, needs_key=how == "inner")
+        right = other._as_records()._ready_for_join(f"{base}-right", name, needs_key=how == "inner")
         if how != "inner":
             keep_rows_without_key(topology, left.node)
             keep_rows_without_key(topology, right.node)
@@ -344,21 +346,21 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
 
     # ── inside ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ready_for(self, base: str, *, needs_key: bool) -> TopologyStream:
+    def _ready_for(self, base: str, *, needs_key: bool) -> TopologyStream:
         """Return the stream with equal keys in one partition. If its key may have changed, it goes through the topic `<base>-repartition`, but not
         in a chain."""
         moves = self.topology.repartitions(key_changed=self.key_changed)
-        return self.with_equal_keys_together(base, needs_key=needs_key) if moves else self
+        return self._with_equal_keys_together(base, needs_key=needs_key) if moves else self
 
-    def ready_for_join(self, base: str, name: str | None, *, needs_key: bool) -> TopologyStream:
-        """As `ready_for`; joins without a name share one topic, which keeps rows without key if one of them needs those."""
+    def _ready_for_join(self, base: str, name: str | None, *, needs_key: bool) -> TopologyStream:
+        """As `_ready_for`; joins without a name share one topic, which keeps rows without key if one of them needs those."""
         if not self.key_changed or name is not None:
-            return self.ready_for(base, needs_key=needs_key)
+            return self._ready_for(base, needs_key=needs_key)
         if self._together is None:
-            self._together = self.with_equal_keys_together(base, needs_key=needs_key)
+            self._together = self._with_equal_keys_together(base, needs_key=needs_key)
         return self._together
 
-    def with_equal_keys_together(self, base: str, *, needs_key: bool = True) -> TopologyStream:
+    def _with_equal_keys_together(self, base: str, *, needs_key: bool = True) -> TopologyStream:
         """Return the stream after the repartition topic `<base>-repartition`."""
         topology = self.topology
         counted = topology.semantics == "strict"
@@ -371,7 +373,9 @@ class TopologyStream(ProcessSteps["TopologyStream"], Suggestions):
     def _records(
         self, kind: str, fn: Callable[[Any], Any], name: str | None, *, changes_key: bool = False
     ) -> TopologyStream:
-        callable_or_error(kind.replace("-", "_"), fn)
+        where = kind.replace("-", "_")
+        callable_or_error(where, fn)
+        takes_arguments(where, fn, "value" if kind.endswith("values") else "record")
         node = self.topology.add(RecordNode(self.topology.named(name, kind), kind, fn), self.node)
         keeps_windows = self._windowed and not changes_key
         return TopologyStream(self.topology, node, key_changed=self.key_changed or changes_key, windowed=keeps_windows)

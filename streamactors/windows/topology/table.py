@@ -13,6 +13,7 @@ from streamactors.windows.definitions.windowing import Semantics
 from streamactors.windows.definitions.windows import UnlimitedWindows
 from streamactors.windows.state.running_tables import shown_table
 from streamactors.windows.tables.views import ON_CHANGE
+from streamactors.windows.topology.arguments import takes_arguments
 from streamactors.windows.topology.joining import (
     RUNS,
     callable_or_error,
@@ -224,6 +225,7 @@ class TopologyTable(Part, Suggestions, Generic[R]):
         from streamactors.windows.topology.grouped import GroupedTable
 
         callable_or_error("group_by", fn)
+        takes_arguments("group_by of a table", fn, "key", "value")
         node = RegroupNode(self.topology.named(name, "group-table"), fn, self.node)
         return GroupedTable(self.topology, self.topology.add(node, self.node))
 
@@ -244,7 +246,9 @@ class TopologyTable(Part, Suggestions, Generic[R]):
 
     @step
     def _view(self, kind: str, fn: Callable[[Any], Any], name: str | None) -> TopologyTable[R]:
-        callable_or_error(kind.replace("-", "_"), fn)
+        where = kind.replace("-", "_")
+        callable_or_error(where, fn)
+        takes_arguments(where, fn, "value")
         topology = self.topology
         store = name if topology.reads_tables else None
         node = ViewNode(topology.named(name, f"table-{kind}"), kind, fn, self.node, store)
