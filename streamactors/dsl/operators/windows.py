@@ -59,7 +59,8 @@ class WindowOps(Ops[Out, Mat]):
         """Aggregate Records by a new key, `fn(record)`; a record whose new key is None is dropped and counted.
 
         With a Kafka source the rows pass through a topic, "<group>-<name>-repartition", which is created with as many partitions as
-        the input, so that all rows of a new key are in one partition; the graph's picture shows the topic.
+        the input, so that all rows of a new key are in one partition; the graph's picture shows the topic. `<name>` is that of the
+        first step with a state, `count(name="views")` for example; name it, or another step before it changes the topic.
         Fails when: the rows come from several partitions but not from a Kafka source, because a new key could be in several.
         Otherwise as group_by_key.
 
