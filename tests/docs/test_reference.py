@@ -88,7 +88,7 @@ def test_what_a_topology_or_a_control_returns_has_a_section(
 ) -> None:
     _, _, after = pages["windows.md"].partition(f"\n## {name}\n")
     section = after.partition("\n## ")[0]
-    assert [method for method in methods if f".{method}(" not in section] == []
+    assert [method for method in methods if f"\n### {name}.{method}\n" not in section] == []
 
 
 @pytest.mark.parametrize(
