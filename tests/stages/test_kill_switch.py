@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import pytest
 
 from streamactors import Flow, GraphDSL, Keep, KillSwitches, Sink, Source
@@ -154,3 +157,32 @@ def test_what_a_switch_cut_off_is_not_done(actor_system):
     switch.shutdown()
     sink.expect_complete()
     assert positions == [1, 2, 3]
+
+
+def test_a_signal_shuts_the_switch_down_and_then_calls_the_handler_that_was_there(actor_system):
+    # uvicorn waits for open responses before it ends the lifespan, so a response without an end held the process up
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        switch = KillSwitches.shared("browsers")
+        switch.shutdown_at_signals(signal.SIGTERM)
+        ended = Source.repeat(1).via(switch.flow()).run_with(Sink.ignore(), actor_system)
+        signal.raise_signal(signal.SIGTERM)
+        ended.result(timeout=10)
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_signals_are_left_alone_on_other_threads_and_where_they_are_ignored():
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        KillSwitches.shared("browsers").shutdown_at_signals(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        other = threading.Thread(target=KillSwitches.shared("others").shutdown_at_signals)
+        other.start()
+        other.join()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -5,8 +5,10 @@ switch are lost. Owner of the decision: the switch's lock; a message wakes each 
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from streamactors.engine.attributes import Attributes
@@ -36,6 +38,27 @@ class KillSwitch:
     def shutdown(self) -> None:
         """Complete downstream and cancel upstream. Does nothing when the switch was used before."""
         self._decide(None)
+
+    def shutdown_at_signals(self, *signals: int) -> None:
+        """Call `shutdown` when the process gets one of `signals`, by default SIGINT and SIGTERM, and then the handler that was set before.
+
+        For servers that wait for open responses before they end, such as uvicorn: call it in the lifespan. Python sets handlers on the main
+        thread only; on another one, as in a test client, this does nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in signals or (signal.SIGINT, signal.SIGTERM):
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:
+                signal.signal(number, partial(self._signalled, before))
+
+    def _signalled(self, before: Any, number: int, frame: Any) -> None:
+        # on a thread of its own: the handler may have interrupted a holder of the lock that it needs
+        threading.Thread(target=self.shutdown, name="kill switch at a signal", daemon=True).start()
+        if callable(before):
+            before(number, frame)
+        elif before is signal.SIG_DFL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     def abort(self, error: BaseException) -> None:
         """Fail downstream with `error` and cancel upstream with it. Does nothing when the switch was used before."""
