@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 
@@ -35,15 +36,32 @@ async def waiting():
 result = Source.{arguments}.run_with(Sink.to_list())
 begun.wait(30)
 """
+DATABASE = """
+import sqlite3, sys, threading
+from streamactors import ActorSystem, Sink, Source
+rows, written = {rows}, threading.Event()
+class Told(sqlite3.Connection):
+    def commit(self):
+        super().commit()
+        written.set()
+def connect():
+    return sqlite3.connect(sys.argv[1], factory=Told)
+connection = connect()
+connection.execute("create table t (a int)")
+Source.range(rows).throttle(1_000, "1s").map(lambda a: (a,)).run_with(
+    Sink.to_sql_table(connect, "t", ["a"], max=20, within="10ms"), ActorSystem({arguments})
+)
+written.wait(30)
+"""
 FINISHED = """
 from streamactors import Sink, Source
 print(Source.range(10_000).async_boundary().run_with(Sink.count()).result(10))
 """
 
 
-def script(text, arguments=""):
+def script(text, arguments="", *argv, **named):
     done = subprocess.run(
-        [sys.executable, "-c", text.format(arguments=arguments)],
+        [sys.executable, "-c", text.format(arguments=arguments, **named), *argv],
         capture_output=True,
         text=True,
         timeout=60,
@@ -91,3 +109,17 @@ def test_a_script_that_has_its_result_hears_nothing():
 def test_another_at_exit_is_refused():
     with pytest.raises(ActorError, match="at_exit must be 'warn', 'wait' or 'fail', not 'hang'"):
         ActorSystem(at_exit="hang")
+
+
+def test_a_database_sink_at_the_end_of_the_process_is_warned_of_like_every_stream(tmp_path):
+    # "stage to_sql_table raised in on_stop", with two tracebacks: an executor refuses calls when the interpreter ends
+    code, _, said = script(DATABASE, "", str(tmp_path / "db"), rows=1_000_000)
+    assert code == 0
+    assert said.startswith("1 stream was still running")
+    assert said.count("\n") == 1
+
+
+def test_a_system_that_waits_lets_a_database_sink_write_the_rest(tmp_path):
+    code, _, said = script(DATABASE, "at_exit='wait'", str(tmp_path / "db"), rows=300)
+    assert (code, said) == (0, "")
+    assert sqlite3.connect(tmp_path / "db").execute("select count(*) from t").fetchone() == (300,)

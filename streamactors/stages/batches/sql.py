@@ -5,10 +5,12 @@ Owner of the connection: a thread of the run, which makes it, uses it and closes
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from queue import SimpleQueue
 from typing import Any, Final
 
 from streamactors.actors.outside_calls import OutsideCalls
@@ -156,12 +158,35 @@ def _placeholders(connection: Any, n: int) -> list[str]:
     return [mark.format(i + 1) for i in range(n)]
 
 
+class _Thread:
+    """Runs calls in their order, on a thread that starts with the first one. The end of the process does not wait for it, and it takes calls
+    until then: an executor refuses them while streams still run."""
+
+    def __init__(self, name: str) -> None:
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def submit(self, call: Callable[[], object]) -> None:
+        """Run `call` after those before it."""
+        self._calls.put(call)
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def end(self) -> None:
+        """End the thread after the calls; returns at once."""
+        self._calls.put(None)
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+
+
 class _Writer:
     """The connection of one run and its thread."""
 
     def __init__(self, stage: ToSql) -> None:
         self._stage = stage
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"streamactors-{stage.label}")
+        self._thread = _Thread(f"streamactors-{stage.label}")
         self._connection: Any = None
         self._statement = ""
         self.calls = OutsideCalls(stage.label)
@@ -171,6 +196,8 @@ class _Writer:
         future: Future[None] = Future()
 
         def call() -> None:
+            if not future.set_running_or_notify_cancel():
+                return  # the stream has stopped
             try:
                 self._write(elements)
             except BaseException as error:  # noqa: BLE001  # the stage decides
@@ -216,13 +243,14 @@ class _Writer:
     def close(self) -> None:
         """Close the connection after what is being written, and end the thread; returns at once."""
         self._thread.submit(self._close)
-        self._thread.shutdown(wait=False)
+        self._thread.end()
         self.calls.end()
 
     def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # every batch is committed or has failed; nobody is left to hear of it
+                connection.close()
 
 
 @logic_of(ToSql, ToSqlTable)
