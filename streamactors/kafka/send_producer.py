@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from concurrent.futures import Future
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
+from streamactors.actors.waits import refuse_here
 from streamactors.errors import BuildError
 from streamactors.kafka.client.traced_producer import producer_of
 from streamactors.kafka.errors import ProducerFailed
@@ -21,7 +23,7 @@ Waiting = tuple[ProducerRecord, Slot, StreamFuture[RecordMetadata]]
 class SendProducer:
     """A producer for single records. `send` never waits: while librdkafka's queue is full, records wait here in order. Thread-safe.
 
-    A context manager; `close` sends the waiting records."""
+    A context manager: `with`, or in a coroutine `async with`. Its end sends the waiting records, as `close` and `await producer.aclose()` do."""
 
     def __init__(self, settings: ProducerSettings, *, key: Any = None, value: Any = None) -> None:
         if not isinstance(settings, ProducerSettings):
@@ -31,12 +33,13 @@ class SendProducer:
         self._lock = threading.Lock()
         self._unsent: deque[Waiting] = deque()
         self._sent: deque[Waiting] = deque()
+        self._ready = False  # a broker has answered
         self._closed = False
         self._client.listen(self._on_reports)
 
     def send(self, record: ProducerRecord) -> StreamFuture[RecordMetadata]:
         """Write a record. The future gets its topic, partition and offset when the broker has stored it, RecordError when it was not
-        delivered."""
+        delivered. It fails with NoBroker if none answers within preflight_timeout_ms; after an answer a broker may be gone for message.timeout.ms."""
         record = self._write(record)
         future: StreamFuture[RecordMetadata] = StreamFuture("send")
         with self._lock:
@@ -44,8 +47,26 @@ class SendProducer:
                 future.try_fail(ProducerFailed("the SendProducer is closed"))
                 return future
             self._unsent.append((record, {}, future))
-        self._move_on()
+            ready = self._ready
+        if ready:
+            self._move_on()
+        else:
+            self._client.start(again=True).add_done_callback(self._on_started)
         return future
+
+    def _on_started(self, started: Future[None]) -> None:
+        """A broker has answered, or none has: then the waiting records fail, and the next one asks again."""
+        error = started.exception()
+        if error is None:
+            self._ready = True
+            self._move_on()
+            return
+        with self._lock:
+            failed = [] if self._ready else list(self._unsent)
+            if failed:
+                self._unsent.clear()
+        for _, _, future in failed:
+            future.try_fail(error)
 
     def _move_on(self) -> None:
         failed: list[tuple[StreamFuture[RecordMetadata], BaseException]] = []
@@ -78,10 +99,36 @@ class SendProducer:
             self._move_on()
 
     def close(self) -> None:
-        """Send the waiting records within close_timeout_ms, and disconnect. Then fail the futures that are not done. Idempotent."""
+        """Send the waiting records within close_timeout_ms, and disconnect. Then fail the futures that are not done. Idempotent.
+
+        Blocks; a coroutine awaits `aclose`."""
+        ended = self._begin_close()
+        if not ended.done():
+            refuse_here("SendProducer.close()", "await producer.aclose() instead")
+        ended.result()
+        self._end_close()
+
+    async def aclose(self) -> None:
+        """As `close`, without blocking the loop."""
+        await self._begin_close()
+        self._end_close()
+
+    def _begin_close(self) -> StreamFuture[None]:
         with self._lock:
             self._closed = True
-        self._client.close().result()
+        ended: StreamFuture[None] = StreamFuture("SendProducer.close()")
+
+        def closed(future: Future[None]) -> None:
+            error = future.exception()
+            if error is None:
+                ended.try_complete(None)
+            else:
+                ended.try_fail(error)
+
+        self._client.close().add_done_callback(closed)
+        return ended
+
+    def _end_close(self) -> None:
         self._on_reports()
         with self._lock:
             left = [*self._sent, *self._unsent]
@@ -95,3 +142,9 @@ class SendProducer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> SendProducer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from streamactors.broker import Cluster
 from streamactors.errors import BuildError
 from streamactors.kafka import AsyncMetadataClient, MetadataClient, ProducerRecord, SendProducer, TopicPartition
 from streamactors.kafka.client.admin import EARLIEST, LATEST, Admin
@@ -140,11 +141,51 @@ def test_a_record_that_the_broker_refuses_fails_its_future_and_no_other(cluster,
 
 
 @pytest.mark.expects_log("that nobody acknowledged in")
-def test_futures_of_what_was_not_sent_fail_when_the_producer_is_closed(settings, producer_settings):
-    nobody = replace(producer_settings.with_bootstrap_servers("localhost:1"), close_timeout_ms=100)
-    producer = SendProducer(nobody.with_property("queue.buffering.max.messages", 1))
+def test_futures_of_what_was_not_sent_fail_when_the_producer_is_closed(producer_settings):
+    with Cluster() as gone:
+        gone.create_topic("t")
+        settings = replace(producer_settings, bootstrap_servers=gone.bootstrap_servers, close_timeout_ms=100)
+        producer = SendProducer(settings.with_property("queue.buffering.max.messages", 1))
+        producer.send(ProducerRecord("t", b"x")).result(30)
     futures = [producer.send(ProducerRecord("t", b"x")) for _ in range(3)]
     producer.close()
     for future in futures:
         assert isinstance(future.exception(1), ProducerFailed)
         assert "closed" in str(future.exception(1))
+
+
+def test_without_a_broker_each_record_fails_in_the_time_of_the_preflight_and_the_next_one_asks_again(producer_settings):
+    """librdkafka waits five minutes for the first connection, and its error names no address."""
+    nobody = replace(producer_settings, bootstrap_servers="localhost:1", preflight_timeout_ms=300)
+    with SendProducer(nobody) as producer:
+        for _ in range(2):
+            futures = [producer.send(ProducerRecord("t", b"x")) for _ in range(3)]
+            for future in futures:
+                assert isinstance(future.exception(30), NoBroker)
+                assert "no broker at localhost:1 (" in str(future.exception(0))
+
+
+def test_a_record_that_nobody_acknowledges_in_time_names_the_broker(producer_settings):
+    with Cluster() as gone:
+        gone.create_topic("t")
+        servers = gone.bootstrap_servers
+        settings = replace(producer_settings, bootstrap_servers=servers)
+        producer = SendProducer(settings.with_property("message.timeout.ms", 4_000))
+        producer.send(ProducerRecord("t", b"x")).result(30)
+    error = producer.send(ProducerRecord("t", b"x")).exception(30)
+    producer.close()
+    assert f"; {servers} has not acknowledged it within message.timeout.ms (" in str(error)
+
+
+def test_a_coroutine_sends_and_closes_without_blocking_its_loop(cluster, producer_settings):
+    cluster.create_topic("sent-async", partitions=1)
+
+    async def send():
+        async with SendProducer(producer_settings) as producer:
+            stored = [producer.send(ProducerRecord("sent-async", b"%d" % n)) for n in range(10)]
+        assert [future.result(0).offset for future in stored] == list(range(10))
+        await producer.aclose()
+        with pytest.raises(ProducerFailed, match="closed"):
+            await producer.send(ProducerRecord("sent-async", b"x"))
+
+    asyncio.run(send())

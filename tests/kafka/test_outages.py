@@ -19,6 +19,7 @@ from streamactors.kafka import (
     ProducerSettings,
     Subscriptions,
 )
+from streamactors.kafka.client import connection as connection_module
 from streamactors.kafka.client.connection import ClientConnection, ck
 from streamactors.kafka.client.diagnosis import outage
 from streamactors.kafka.client.diagnosis.outage import SAID_AFTER_S, Outage
@@ -54,6 +55,69 @@ def test_several_clients_of_a_process_say_it_once(monkeypatch, caplog):
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         "no broker at 127.0.0.1:1 for 0 s, waiting (refused)"
     ]
+
+
+class _Client:
+    """A producer's client: `waiting` records and callbacks in its queue, and a broker that answers or does not."""
+
+    def __init__(self):
+        self.waiting, self.answers = 0, False
+
+    def __len__(self):
+        return self.waiting
+
+    def list_topics(self, timeout):
+        if not self.answers:
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TRANSPORT, "refused"))
+
+
+def test_a_producers_broker_is_back_when_it_answers_and_not_when_librdkafkas_queue_is_shorter(monkeypatch, caplog):
+    # "is back" and "no broker" took turns for minutes: the callbacks of errors wait in the queue that was counted
+    monkeypatch.setattr(outage, "SAID_AFTER_S", 0)
+    monkeypatch.setattr(connection_module, "ASKS_EVERY_S", 0)
+    connection, client = ClientConnection(ProducerSettings("127.0.0.1:2")), _Client()
+
+    def said():
+        return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+    for left in (5, 9, 4, 1, 7, 2, 0, 1):
+        connection._on_error(ck.KafkaError(ck.KafkaError._TRANSPORT, "refused"))
+        client.waiting = left
+        connection.records_wait(client)
+    assert said() == ["no broker at 127.0.0.1:2 for 0 s, waiting (refused)"]
+    client.answers = True
+    connection.records_wait(client)
+    assert said()[1:] == ["the broker at 127.0.0.1:2 is back after 0 s"]
+
+
+def test_a_broker_that_answers_late_is_not_said_to_be_gone(monkeypatch, caplog):
+    monkeypatch.setattr(outage, "SAID_AFTER_S", 0)
+    connection, client = ClientConnection(ProducerSettings("127.0.0.1:3")), _Client()
+    client.waiting, client.answers = 3, True
+    connection._on_error(ck.KafkaError(ck.KafkaError._TRANSPORT, "Disconnected"))
+    connection.records_wait(client)
+    assert not caplog.records
+
+
+def test_an_idle_producer_whose_connection_was_closed_has_no_outage():
+    now = Outage("here:1")
+    now.complained("Disconnected", 1)
+    now.nobody_waited()
+    assert now.look(seen=False, now_s=60) is None
+    now.complained("refused", 100)
+    assert now.look(seen=False, now_s=106) is not None
+    now.nobody_waited()
+    assert now.look(seen=True, now_s=110) == "the broker at here:1 is back after 10 s"
+
+
+def test_what_librdkafka_repeats_is_logged_once_a_second(caplog):
+    # 890 lines in 20 s
+    caplog.set_level(logging.INFO, "streamactors.kafka")
+    connection = ClientConnection(ProducerSettings("127.0.0.1:4"))
+    for n in range(200):
+        text = f"Connect to ipv4#127.0.0.1:4 failed: Connection refused (after {n}ms in state CONNECT)"
+        connection._on_error(ck.KafkaError(ck.KafkaError._TRANSPORT, text))
+    assert 1 <= len(caplog.records) <= 3
 
 
 @given(st.lists(st.tuples(st.sampled_from(["complaint", "seen", "not seen"]), st.integers(0, 9))))

@@ -22,7 +22,7 @@ from streamactors.kafka.client.diagnosis.property_names import is_known
 from streamactors.kafka.client.diagnosis.refused_properties import check_files, check_token, told_refusal, warn_once
 from streamactors.kafka.client.diagnosis.refused_writes import RefusedWrites
 from streamactors.kafka.client.diagnosis.rights import DENIED, REFUSED_PARTITION, Right, not_allowed
-from streamactors.kafka.errors import KafkaError, NoBroker, TopicNotFound
+from streamactors.kafka.errors import KafkaError, NoBroker, ProducerFailed, TopicNotFound
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.property_rules import Properties, addresses_of
 from streamactors.kafka.settings import ClientSettings
@@ -40,6 +40,11 @@ CLOSED_DOOR_MS: Final = 1_000
 """A broker that refuses the client's TLS or login is not waited for any longer. librdkafka has tried several times by then."""
 SILENCE_MS: Final = 4_000
 """How long a port that takes connections may be silent. A longer `preflight_timeout_ms` counts instead."""
+
+ASKS_EVERY_S: Final = 1.0
+"""The time between two questions of a producer whether a broker is back."""
+ANSWER_S: Final = 0.2
+"""How long such a question waits."""
 
 ZERO_IS_ONE: Final = (
     "a record has the timestamp 0, which librdkafka takes for now: it is written with 1, the next millisecond"
@@ -102,6 +107,10 @@ class ClientConnection:
         self._outage = Outage(settings.bootstrap_servers)
         self._refused_writes = RefusedWrites(settings.bootstrap_servers)
         self._records_left = 0
+        self._events = (
+            0  # callbacks of librdkafka since the last look at the records that wait: they wait in the same queue
+        )
+        self._asked_at_s = -ASKS_EVERY_S
         self._seconds_told = False
         self._zero_told = False
         self._properties = Properties()
@@ -132,6 +141,7 @@ class ClientConnection:
 
     def log(self, level: int, text: str, *arguments: Any) -> None:
         """Write a line of librdkafka's log, without secrets: the client has this object for its logger."""
+        self._events += 1
         line = self._properties.without_secrets(text % arguments if arguments else text)
         self._signs.look(line)
         self._refused_writes.look(line, time.monotonic())
@@ -146,6 +156,7 @@ class ClientConnection:
 
     def _on_error(self, error: Any) -> None:
         complaint = self.shown(error)
+        self._events += 1
         if error.fatal():
             self.fatal = error
         if error.code() != ck.KafkaError._ALL_BROKERS_DOWN:
@@ -154,7 +165,8 @@ class ClientConnection:
             self.complaint = complaint  # it tells no reason
         tells_why = error.code() != ck.KafkaError._ALL_BROKERS_DOWN or not self._knows_why
         self._outage.complained(shortened(complaint) if tells_why else "", time.monotonic())
-        _log.info("%s: %s", self.settings.bootstrap_servers, complaint)
+        servers = self.settings.bootstrap_servers
+        log_limited(_log, logging.INFO, (servers, alike(complaint)), "%s: %s", servers, complaint)
 
     def look_at_time(self, topic: str, timestamp: Any) -> None:
         """Warn once of a timestamp in seconds, and once of 0; `timestamp` is that of a record to be sent."""
@@ -166,18 +178,41 @@ class ClientConnection:
             self._seconds_told = True
             log_limited(_log, logging.WARNING, (topic, "seconds"), "topic %s: %s", topic, told)
 
-    def records_wait(self, left: int) -> None:
-        """This many records of a producer are not acknowledged. Fewer than before, or none, is a sign of a broker."""
-        self.look_for_broker(seen=not left or left < self._records_left)
-        self._records_left = left
+    def records_wait(self, client: Any) -> None:
+        """Look at the records of a producer that are not acknowledged. If there are fewer than before, a broker may be back, or they have timed
+        out: ask. Ask also before it is said that there is none, and while it is gone."""
+        left = len(client)
+        if not self._records_left:
+            self._outage.nobody_waited()
+        fewer = not left or left < self._records_left - self._events
+        self._records_left, self._events = left, 0
+        asks = self._outage.is_long(time.monotonic()) or (fewer and self._outage.has_begun)
+        self.look_for_broker(seen=asks and self._answers(client, at_once=not left))
         if self._refused_writes:
             for said in self._refused_writes.due(left):
                 _log.warning("%s", said)
+
+    def _answers(self, client: Any, *, at_once: bool) -> bool:
+        """Whether a broker answers now. Waits for ANSWER_S at most, and asks every ASKS_EVERY_S only, or `at_once`: no later call may follow."""
+        now_s = time.monotonic()
+        if not at_once and now_s - self._asked_at_s < ASKS_EVERY_S:
+            return False
+        self._asked_at_s = now_s
+        try:
+            client.list_topics(timeout=ANSWER_S)
+        except (ck.KafkaException, ProducerFailed):
+            return False
+        return True
 
     def refusal_of(self, record: ProducerRecord | None) -> str:
         """Return why the broker refuses a record that librdkafka sends again, None: any record; an empty string if it refuses none."""
         named = () if record is None else (record.topic, record.partition)
         return self._refused_writes.reason(time.monotonic(), *named)
+
+    def why_late(self) -> str:
+        """Return who has not acknowledged a record in time, with librdkafka's last complaint if a broker is gone."""
+        complaint = f" ({shortened(self.complaint)})" if self.complaint and self._outage.has_begun else ""
+        return f"{self.settings.bootstrap_servers} has not acknowledged it within message.timeout.ms{complaint}"
 
     def look_for_broker(self, *, seen: bool) -> float:
         """Log that no broker has answered for a while, or that one is back. `seen`: there is a sign of a broker. Returns for how many seconds
@@ -201,6 +236,7 @@ class ClientConnection:
             try:
                 found = client.list_topics(timeout=wait_ms / 1_000).topics
                 self._signs.opened()
+                self.look_for_broker(seen=True)
                 return found
             except ck.KafkaException:
                 client.poll(0)  # runs the error callback

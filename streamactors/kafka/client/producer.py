@@ -111,12 +111,14 @@ class StreamProducer:
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start(self) -> Future[None]:
-        """Connect, and begin transactions if the settings have a transactional id; fails with NoBroker or KafkaError."""
+    def start(self, *, again: bool = False) -> Future[None]:
+        """Connect, and begin transactions if the settings have a transactional id; fails with NoBroker or KafkaError. `again`: try
+        again if an earlier call failed."""
         with self._lock:
-            if self._started is None:
-                self._started = self.call(self._connect)
-            return self._started
+            started = self._started
+            if started is None or (again and started.done() and started.exception() is not None):
+                started = self._started = self.call(self._connect)
+            return started
 
     def _topics(self) -> Any:
         return self._client.list_topics(timeout=1).topics
@@ -306,7 +308,7 @@ class StreamProducer:
         while left:
             with self._polls:
                 left = self._callbacks("flush", POLL_S)
-                self._connection.records_wait(left)
+                self._connection.records_wait(self._client)
             self._tell()
 
     def listen(self, listener: Callable[[], None]) -> None:
@@ -384,7 +386,7 @@ class StreamProducer:
         """Serve the reports that come until one has come, for at most `timeout_s`. Raises ProducerFailed for a fatal error."""
         with self._polls:
             served = self._callbacks("poll", timeout_s)
-            self._connection.records_wait(len(self._client))
+            self._connection.records_wait(self._client)
         if served:
             self._tell()
 

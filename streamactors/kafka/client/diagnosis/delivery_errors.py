@@ -27,16 +27,20 @@ def is_purged(error: Any) -> bool:
     return not isinstance(error, BaseException) and error.code() in _PURGED
 
 
-def not_delivered(record: ProducerRecord, error: Any, topics: Iterable[str] = (), why: str = "") -> BaseException:
+def not_delivered(
+    record: ProducerRecord, error: Any, topics: Iterable[str] = (), why: str = "", late: str = ""
+) -> BaseException:
     """Return the error of a record that librdkafka, or the client before it, could not deliver. `topics`: the ones that exist; `why`: a
-    reason that tells more than librdkafka's."""
+    reason that tells more than librdkafka's; `late`: who has not acknowledged the record in time."""
     if isinstance(error, BaseException):
         return error
     where = record.topic if record.partition is None else f"{record.topic}-{record.partition}"
     if why:
         return RecordError(f"topic {where}: a record of {_size(record)} bytes was not delivered: {why}")
     way_out = _way_out(record, error.code(), "the broker's limit, max.message.bytes of the topic", topics)
-    kind = NotDeliveredInTime if error.code() == ck.KafkaError._MSG_TIMED_OUT else RecordError
+    kind = RecordError
+    if error.code() == ck.KafkaError._MSG_TIMED_OUT:
+        kind, way_out = NotDeliveredInTime, f"; {late}" if late else ""
     return kind(
         f"topic {where}: a record of {_size(record)} bytes was not delivered: {error.str()} ({error.name()}){way_out}"
     )
@@ -138,6 +142,9 @@ class ClosedProducer:
         return 0
 
     flush = poll
+
+    def list_topics(self, **_: Any) -> Any:
+        self()
 
     def __call__(self, *_: Any, **__: Any) -> None:
         raise ProducerFailed(f"the producer of {self._servers} is closed")

@@ -29,6 +29,20 @@ class Outage:
         """Return for how many seconds no broker has been seen; 0 while there is one."""
         return 0.0 if self._since is None else now_s - self._since
 
+    @property
+    def has_begun(self) -> bool:
+        """True after a complaint; a sign of a broker ends the outage."""
+        return self._since is not None
+
+    def is_long(self, now_s: float) -> bool:
+        """Whether the outage has been said, or is about to be."""
+        return self._since is not None and self.gone_s(now_s) >= SAID_AFTER_S
+
+    def nobody_waited(self) -> None:
+        """No record has waited until now. What was not said yet is no outage: the connections of an idle client are closed."""
+        if not self._said:
+            self._since = None
+
     def look(self, *, seen: bool, now_s: float) -> str | None:
         """Return the line to log, now that a broker was seen or not."""
         if self._since is None:

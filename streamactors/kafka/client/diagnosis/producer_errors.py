@@ -124,7 +124,7 @@ class ProducerErrors:
         if not isinstance(error, BaseException) and error.code() in NO_TOPIC:
             with contextlib.suppress(ck.KafkaException):
                 topics = self._topics()
-        return not_delivered(record, error, topics)
+        return not_delivered(record, error, topics, late=self._connection.why_late())
 
     def _reason(self, record: ProducerRecord, error: Any) -> str:
         """Return why a record was not delivered, if librdkafka's error does not say it."""
