@@ -1,6 +1,8 @@
 """What a world refuses: sockets and processes, whoever asks for them. From Python 3.13 on also a sleep that reaches the operating system.
 Threads that user code starts are not refused: they are tasks.
 
+A refusal ends the run, whoever catches the error in the task.
+
 Owner: the process. An audit hook hears of every such call, also of one whose function was bound before the world began. CPython has no way to take a
 hook away, so it stays after the first world; it does nothing on threads outside a world."""
 
@@ -45,8 +47,10 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen" and "spark" in str(arguments[:2]).lower():
         way_out = "Spark is not simulated; let the graph of the test end in a sink of the test"
     detail = f" ({arguments[0]!r})" if event == "subprocess.Popen" else ""
-    raise NotSimulated(
-        f"{event}{detail}: a simulated world has no {what.removeprefix('a ')}: {way_out}; asked for at {_caller()}"
+    raise scheduler.fail(
+        NotSimulated(
+            f"{event}{detail}: a simulated world has no {what.removeprefix('a ')}: {way_out}; asked for at {_caller()}"
+        )
     )
 
 
@@ -62,16 +66,41 @@ def _is_library(file: str) -> bool:
     return file.startswith((sys.base_prefix, "<frozen")) and "site-packages" not in file
 
 
+def _refuse(message: str) -> None:
+    error = NotSimulated(message)
+    scheduler = here()
+    raise error if scheduler is None else scheduler.fail(error)
+
+
 def _no_process(process: object, job: bytes) -> None:
-    raise NotSimulated(
+    _refuse(
         "worker processes (map_parallel, with_processes, process=True) are not simulated: in the test, run the stage in this process by "
         "map_async or without process=True"
     )
 
 
+def _no_client(module: Any, name: str) -> tuple[object, str, object]:
+    real = getattr(module, name)
+
+    def factory(*arguments: Any, **named: Any) -> Any:
+        if here() is not None:
+            _refuse(
+                f"{name}: a simulated world has no connection to a real Kafka; use the clients of a SimulatedCluster; asked for at {_caller()}"
+            )
+        return real(*arguments, **named)
+
+    factory.__name__ = name
+    return module, name, factory
+
+
 def attributes() -> list[tuple[object, str, object]]:
     """Return (class, attribute, replacement) for what is refused before it reaches the operating system."""
-    return [(WorkerProcess, "__init__", _no_process)]
+    found: list[tuple[object, str, object]] = [(WorkerProcess, "__init__", _no_process)]
+    connector = sys.modules.get("streamactors.kafka.client.connection")
+    if connector is not None:
+        found += [_no_client(connector.ck, name) for name in ("Consumer", "Producer")]
+        found.append(_no_client(connector.ck_admin, "AdminClient"))
+    return found
 
 
 def install() -> None:

@@ -152,6 +152,11 @@ class Scheduler:
             error, task.raises = task.raises, None
             raise error
 
+    def fail(self, error: BaseException) -> BaseException:
+        """Let the run end with an error, whoever catches it in the task. Returns the error."""
+        self._failure = self._failure or error
+        return error
+
     def at_free_lock(self) -> None:
         """A task is about to take a free lock: it may have to give way."""
         task = self.current

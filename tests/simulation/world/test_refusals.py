@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 import pytest
 
 from streamactors import ActorSystem, Sink, Source
-from streamactors.errors import WorkerDied
+from streamactors.kafka import Consumer, ConsumerSettings, Subscriptions
+from streamactors.kafka.client import connection
 from streamactors.simulation.world.errors import NotSimulated
 from streamactors.simulation.world.simulated import SimulatedWorld
 
@@ -57,7 +60,7 @@ def test_worker_processes_are_refused_with_the_way_out() -> None:
         with ActorSystem("app") as system:
             Source.range(0, 3).map_parallel(abs, 2).run_with(Sink.to_list(), system).result()
 
-    with pytest.raises(WorkerDied, match=r"worker processes \(map_parallel.*are not simulated.*by map_async"):
+    with pytest.raises(NotSimulated, match=r"worker processes \(map_parallel.*are not simulated.*by map_async"):
         SimulatedWorld(0).run(main)
 
 
@@ -71,6 +74,33 @@ def test_a_sleep_that_a_class_or_a_default_keeps_is_virtual() -> None:
     assert SimulatedWorld(0).run(main) == 3_000
     assert Kept.sleep is time.sleep
     assert Kept.by_default.__defaults__ == (time.sleep,)
+
+
+def test_a_refusal_ends_the_run_also_when_a_thread_catches_it() -> None:
+    def tries() -> None:
+        with contextlib.suppress(Exception):
+            socket.socket()
+
+    def main() -> None:
+        threading.Thread(target=tries).start()
+        time.sleep(1)
+
+    with pytest.raises(NotSimulated, match="socket"):
+        SimulatedWorld(0).run(main)
+
+
+def test_a_real_client_of_kafka_is_refused_and_a_world_puts_it_back() -> None:
+    settings = ConsumerSettings("127.0.0.1:9", group_id="g")
+
+    def main() -> None:
+        with ActorSystem("app") as system:
+            Consumer.source(settings, Subscriptions.topics("t")).run_with(Sink.ignore(), system).result()
+
+    with pytest.raises(
+        NotSimulated, match=r"Consumer: .* no connection to a real Kafka; use the clients of a SimulatedCluster"
+    ):
+        SimulatedWorld(0).run(main)
+    assert connection.ck.Consumer.__module__ == "cimpl"
 
 
 def test_outside_a_world_nothing_is_refused() -> None:
