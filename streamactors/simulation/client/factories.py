@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from streamactors.kafka.client.connection import ck
+from streamactors.kafka.client.connection import ck, ck_admin
+from streamactors.simulation.client.admin import SimAdmin
 from streamactors.simulation.client.consumer import SimConsumer
 from streamactors.simulation.client.producer import SimProducer
 
@@ -28,7 +29,10 @@ def simulated_clients(world: World, cluster: SimulatedCluster) -> Iterator[None]
     def Producer(properties: Mapping[str, Any], **more: Any) -> SimProducer:
         return SimProducer(world, cluster, {**properties, **more})
 
-    places = ((ck, "Consumer", Consumer), (ck, "Producer", Producer))
+    def AdminClient(properties: Mapping[str, Any], **more: Any) -> SimAdmin:
+        return SimAdmin(world, cluster, {**properties, **more})
+
+    places = ((ck, "Consumer", Consumer), (ck, "Producer", Producer), (ck_admin, "AdminClient", AdminClient))
     real = [getattr(module, name) for module, name, _ in places]
     try:
         for module, name, simulated in places:
