@@ -108,6 +108,19 @@ def test_a_transaction_past_its_timeout_is_aborted_and_holds_readers_up_no_longe
         producer.commit_transaction(5)
 
 
+def test_a_transaction_has_only_the_partitions_that_it_writes_to() -> None:
+    world, cluster = make()
+    producer = transactional(world, cluster)
+    for partitions in ([0, 1], [], [1]):
+        producer.begin_transaction()
+        for partition in partitions:
+            producer.produce("t", b"x", partition=partition)
+        producer.commit_transaction(5)
+    world.sleep(100)
+    ends = [found.log.end_offset for found in cluster.topics.of("t")]
+    assert ends == [2, 4]  # each record has one marker
+
+
 def test_offsets_of_a_transaction_count_when_it_commits() -> None:
     world, cluster = make()
     producer = transactional(world, cluster)

@@ -102,6 +102,8 @@ class Sender:
     # --- sending ---
 
     def _send(self, queue: Waiting) -> None:
+        if not queue.rows and not queue.in_flight:
+            return  # a transaction must not add a partition that it does not write to
         if not self.may_send(queue.key) or (self._identity is not None and not self._identity.ready()):
             return
         leader = self._link.cluster.leader_of(*queue.key)
