@@ -48,7 +48,7 @@ _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 def user_line(error: BaseException, function: Any = None) -> str:
     """Return file:line of the user's code: the last frame of the traceback outside this package, the standard library and the installed
-    packages. Where there is none: the innermost frame of a library, or the definition of `function`."""
+    packages. Where there is none: the innermost frame of a library, or the definition of `function`; "" if `function` is of this package."""
     place = library = ""
     tb = error.__traceback__
     while tb is not None:
@@ -59,9 +59,11 @@ def user_line(error: BaseException, function: Any = None) -> str:
             if not name.startswith((*_LIBRARIES, "<frozen ")) and not any(part in name for part in _PACKAGES):
                 place = library
         tb = tb.tb_next
+    own: CodeType | None = getattr(function, "__code__", None)
+    if not place and own is not None and _is_ours(getattr(function, "__module__", None) or "", own):
+        return ""  # neither this package nor what it calls is a line that the user could change
     if place or library:
         return place or library
-    own: CodeType | None = getattr(function, "__code__", None)
     return f"{own.co_filename}:{own.co_firstlineno}" if own is not None else getattr(function, "__qualname__", "")
 
 

@@ -55,13 +55,17 @@ def records(
                 values.for_topic(topic, is_key=False).deserialize,
             )
         key_of, value_of = functions
-        record = Record(
-            None if raw_key is None else key_of(raw_key),
-            None if raw_value is None else value_of(raw_value),
-            timestamp if has_time else 0,
-            RecordContext(topic, message.partition(), message.offset(), tuple(headers) if headers else ()),
-        )
-        return record if time_of is None else record.replace(timestamp=time_of(record))
+        try:
+            record = Record(
+                None if raw_key is None else key_of(raw_key),
+                None if raw_value is None else value_of(raw_value),
+                timestamp if has_time else 0,
+                RecordContext(topic, message.partition(), message.offset(), tuple(headers) if headers else ()),
+            )
+            return record if time_of is None else record.replace(timestamp=time_of(record))
+        except Exception as error:
+            blame(error, name, found, read)  # the stage is a map, which the user did not write
+            raise
 
     types = TopicTypes("receive", None, key, value)
     if errors == "emit":

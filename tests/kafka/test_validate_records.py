@@ -52,3 +52,18 @@ def test_an_invalid_record_is_stored_with_its_origin_and_committed(actor_system:
         assert headers["dead-letter.offset"] == b"1"
         assert headers["dead-letter.stage"] == operator.encode()
         assert headers["dead-letter.error"].startswith(b"JSONDecodeError")
+
+
+def test_the_error_of_a_record_that_is_not_json_names_the_source_and_the_record(actor_system: Any) -> None:
+    # "in stage map … (…/json/decoder.py:353)", and the user had written no map
+    with Cluster() as cluster:
+        cluster.create_topic("orders", partitions=1)
+        written = Source.single(ProducerRecord("orders", "{no json"))
+        written.run_with(Producer.plain_sink(ProducerSettings(cluster.bootstrap_servers)), actor_system).result(30)
+        settings = ConsumerSettings(cluster.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
+        orders = Consumer.records(settings, Subscriptions.topics("orders"), value="json", until="end")
+        with pytest.raises(json.JSONDecodeError) as failed:
+            orders.run_with(Sink.to_list(), actor_system).result(timeout=30)
+        assert failed.value.__notes__ == [
+            "in stage Consumer.records, element ConsumerRecord(orders-0@0, key=None, value=b'{no json')"
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -47,3 +48,13 @@ def test_an_error_names_the_operator_and_the_element(operator: str, actor_system
     (note,) = [each for each in caught.value.__notes__ if "element" in each]
     assert operator in note
     assert "element 'c'" in note
+
+
+def test_a_note_names_no_line_of_this_package_or_below_it_where_the_user_wrote_none(actor_system: ActorSystem) -> None:
+    # "(…/streamactors/stages/batches/sql.py:169)": a line that the reader cannot change
+    rows = Source.single({"a": 1}).run_with(
+        Sink.to_sql_table(lambda: sqlite3.connect(":memory:"), "prices", ["a"]), actor_system
+    )
+    with pytest.raises(sqlite3.OperationalError) as failed:
+        rows.result(timeout=10)
+    assert failed.value.__notes__ == ["in stage to_sql_table, element [{'a': 1}]"]
