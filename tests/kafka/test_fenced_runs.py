@@ -167,7 +167,7 @@ def running(cluster, settings, system, wait_for, read_all, request, tmp_path):
 
 def commit_now(control):
     """Have the run commit what it has written."""
-    transaction_of(control._current.run()).draining()
+    transaction_of(control._stands_for.run()).draining()
 
 
 def written(read_all, name):

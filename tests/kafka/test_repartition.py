@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Consumer as BareConsumer
+from confluent_kafka import Producer as BareProducer
 from confluent_kafka import TopicPartition
 
 from streamactors import ActorSystem, Keep, Sink
@@ -265,3 +266,25 @@ def read_topic(cluster, topic):
             else:
                 ended += 1
     consumer.close()
+
+
+def test_a_member_with_a_name_ends_the_transaction_of_its_killed_predecessor(settings, topic_with, cluster):
+    """The id was another one in each run: readers of the topic waited 15 s until the broker had aborted the open transaction."""
+    topic = topic_with("named", [])
+    produce(cluster, topic, [(0, "ab", 5_000), (0, "ac", 5_100)], 1)
+    named = settings.with_property("group.instance.id", "hours-0")
+    group = named.group_id
+    cluster.create_topic(f"{group}-letters-repartition", partitions=1)
+    killed = BareProducer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": f"{group}-letters-repartition-hours-0",
+            "transaction.timeout.ms": 600_000,
+        }
+    )
+    killed.init_transactions(30)
+    killed.begin_transaction()
+    killed.produce(f"{group}-letters-repartition", b"never committed")
+    killed.flush(30)
+    done = by_first_letter(named, topic).map(lambda row: row.value).run_with(Sink.to_list())
+    assert done.result(60) == [2]

@@ -21,7 +21,7 @@ from streamactors.engine.blueprint.modules import Joined, StageModule, Wired, ke
 from streamactors.errors import BuildError
 from streamactors.kafka.client.admin import LATEST, Admin
 from streamactors.kafka.producer_record import ProducerRecord
-from streamactors.kafka.settings import ConsumerSettings
+from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
 from streamactors.kafka.sources.source_stage import ConsumerSourceStage
 from streamactors.kafka.state.changelogs.changelog import producer_beside
 from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
@@ -43,7 +43,8 @@ from streamactors.windows.definitions.names import topic_of
 from streamactors.windows.record import Record
 
 ABANDONED_AFTER_MS = 15_000
-"""The broker aborts an abandoned transaction after this time; after a crash, readers of the topic wait for it."""
+"""The broker aborts an abandoned transaction after this time; after a crash, readers of the topic wait for it, unless the run's
+member has a name (`group.instance.id`)."""
 
 
 def repartitioned(
@@ -71,10 +72,9 @@ def repartitioned(
     def write(record: Any) -> ProducerRecord:
         return rows.write(record.replace(key=key_of(record)))
 
-    producer = producer_beside(settings).with_property("transaction.timeout.ms", ABANDONED_AFTER_MS)
-    stage = TransactionalStage(
-        "key_by", producer.with_transactional_id(topic), envelopes=False, results=False, fallback=True
-    )
+    producer = writer_beside(settings, topic)
+    named = instance_of(settings) != ""
+    stage = TransactionalStage("key_by", producer, envelopes=False, results=False, fallback=True, named=named)
     storing: Sink[ProducerRecord, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
     watching: Flow[Any, Any, Any] = Flow(StageModule(WatchEnd()))
     sink: Sink[Any, Any] = (
@@ -91,6 +91,20 @@ def repartitioned(
 
     begin = RepartitionRun(input_, reading, topic, graces, bounded)
     return Flow(Wired((sink.module, source.module), (), ((0, 0),), ((1, 0),), begin))
+
+
+def instance_of(settings: ConsumerSettings) -> str:
+    """Return the name that the member keeps across restarts, its group.instance.id; "" if it has none."""
+    return str(settings.client_properties().get("group.instance.id") or "")
+
+
+def writer_beside(settings: ConsumerSettings, transactional_id: str) -> ProducerSettings:
+    """Return the settings of a run's own transaction. A member with a name has the same id after a restart: killed in the middle of a transaction ->
+    its next run fences it at once, and readers wait for no timeout."""
+    instance = instance_of(settings)
+    own = f"{transactional_id}-{instance}" if instance else transactional_id
+    producer = producer_beside(settings).with_property("transaction.timeout.ms", ABANDONED_AFTER_MS)
+    return producer.with_transactional_id(own)
 
 
 @dataclass(frozen=True)

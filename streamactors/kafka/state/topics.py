@@ -22,11 +22,10 @@ from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.client.offsets.newest_keys import newest_keys
 from streamactors.kafka.controls.control import Control
 from streamactors.kafka.settings import ConsumerSettings, ProducerSettings
-from streamactors.kafka.state.changelogs.changelog import producer_beside
 from streamactors.kafka.state.changelogs.changelog_topics import ensure_topic
 from streamactors.kafka.state.changelogs.global_tables import GlobalEntries, GlobalTables
 from streamactors.kafka.state.partition_counts import partition_counts
-from streamactors.kafka.state.repartition import ABANDONED_AFTER_MS
+from streamactors.kafka.state.repartition import instance_of, writer_beside
 from streamactors.kafka.state.short_grace import warn_of_short_grace
 from streamactors.kafka.state.topic_keys import TopicKeys
 from streamactors.kafka.state.topic_upkeep import TopicUpkeep
@@ -164,9 +163,9 @@ class KafkaTopics(TopologyTopics):
     def _writer(self, rows: TopologyRows) -> Sink[Any, Any]:
         producer = self._producer
         if producer is None:
-            producer = producer_beside(self._settings).with_property("transaction.timeout.ms", ABANDONED_AFTER_MS)
-            producer = producer.with_transactional_id(f"{self._settings.group_id}-topology")
-        stage = TransactionalStage("to", producer, envelopes=False, results=False, fallback=self._producer is None)
+            producer = writer_beside(self._settings, f"{self._settings.group_id}-topology")
+        fallback, named = self._producer is None, instance_of(self._settings) != ""
+        stage = TransactionalStage("to", producer, envelopes=False, results=False, fallback=fallback, named=named)
         storing: Sink[Any, Any] = Sink(Joined(StageModule(stage), StageModule(Ignore()), keep_right))
         return Flow.map(rows.write).to_mat(storing, Keep.right)
 

@@ -88,15 +88,17 @@ class RunTransaction:
         *,
         tells_places: bool = False,
         fallback: bool = False,
+        named: bool = False,
     ) -> None:
-        """A sink takes part. `fallback`: its settings count only if no other sink has any, under an id that no other run has.
+        """A sink takes part. `fallback`: its settings count only if no other sink has any. Their id is that of a member
+        with a name (`group.instance.id`), or gets an ending that no other run has.
         `tells_places`: the sink emits where its records are before they are committed.
 
         Raises BuildError if another sink has another transactional id."""
         if tells_places:
             self.writes.repeatable = False
         if fallback:
-            unique = settings.with_transactional_id(f"{settings.transactional_id}-{uuid4().hex}")
+            unique = settings if named else settings.with_transactional_id(f"{settings.transactional_id}-{uuid4().hex}")
             self._fallback = self._fallback or unique
             self._cut.add(part)
             return

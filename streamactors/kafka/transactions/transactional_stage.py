@@ -41,10 +41,17 @@ class TransactionalStage(ProducerStage):
     """
 
     def __init__(
-        self, name: str, settings: ProducerSettings, *, envelopes: bool, results: bool, fallback: bool = False
+        self,
+        name: str,
+        settings: ProducerSettings,
+        *,
+        envelopes: bool,
+        results: bool,
+        fallback: bool = False,
+        named: bool = False,
     ) -> None:
         super().__init__(name, settings, None, envelopes=envelopes, results=results)
-        self.fallback = fallback
+        self.fallback, self.named = fallback, named
         self.traits = StageTraits(
             reads_marks=True,
             owns_positions=THE_TRANSACTION,
@@ -64,7 +71,7 @@ class TransactionalLogic(ProducerLogic):
 
     def __init__(self, stage: TransactionalStage) -> None:
         super().__init__(stage)
-        self._fallback = stage.fallback
+        self._fallback, self._named = stage.fallback, stage.named
         self._behind: set[object] = set()
         self._stamps = HeldStamps(self, "transaction")
 
@@ -72,7 +79,10 @@ class TransactionalLogic(ProducerLogic):
         super().bind()
         self.part_state = PartState(self.in_.carries)
         self._transaction = transaction_of(self.interpreter.island.run)
-        self._transaction.join(self, self._stage.settings, tells_places=self._stage.results, fallback=self._fallback)
+        stage = self._stage
+        self._transaction.join(
+            self, stage.settings, tells_places=stage.results, fallback=self._fallback, named=self._named
+        )
 
     def on_start(self) -> None:
         self._behind = set(logics_behind(self))
