@@ -34,11 +34,16 @@ class SystemClock:
 
     __slots__ = ()
 
+    # freezegun replaces names of modules while a test runs -> timers set in real time would be compared with a frozen time.
+    # It does not look into classes.
+    _monotonic = staticmethod(time.monotonic)
+    _time_ns = staticmethod(time.time_ns)
+
     def now_ms(self) -> float:
-        return time.monotonic() * 1000.0
+        return self._monotonic() * 1000.0
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return self._time_ns() // 1_000_000
 
     def __repr__(self) -> str:
         return "SystemClock()"

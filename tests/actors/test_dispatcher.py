@@ -263,3 +263,30 @@ def test_a_timer_without_a_time_is_refused_and_leaves_nothing_behind(dispatcher:
     fired = threading.Event()
     dispatcher.call_later(1, fired.set)
     assert fired.wait(10)
+
+
+def test_a_timer_of_a_year_leaves_the_loop_running(dispatcher: Dispatcher) -> None:
+    # epoll refuses timeouts of more than 24 days: a tick of "30d", or a clock that jumps back, ended the thread
+    timer = dispatcher.call_later(365 * 86_400_000, int)
+    fired = threading.Event()
+    dispatcher.call_later(50, fired.set)
+    assert fired.wait(10)
+    assert timer.cancel()
+    slept = on_loop(dispatcher, lambda: dispatcher.call_later(365 * 86_400_000, int))
+    eventually(lambda: dispatcher.quiet_since() is not None)
+    assert on_loop(dispatcher, lambda: "still here") == "still here"
+    assert slept.cancel()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_loop_that_fails_is_logged_and_refuses_work_with_the_reason(
+    dispatcher: Dispatcher, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_loop(dispatcher, int)
+    monkeypatch.setattr(dispatcher, "_sleep_s", lambda: 1e12)  # no poller takes it
+    with caplog.at_level(logging.CRITICAL, "streamactors.actors"):
+        dispatcher.execute(int)
+        eventually(lambda: not dispatcher.running)
+    assert "has ended by an error of its loop: OverflowError" in caplog.text
+    with pytest.raises(DispatcherStopped, match="error of its loop: OverflowError"):
+        dispatcher.execute(int)

@@ -32,6 +32,7 @@ _log = logging.getLogger("streamactors.actors")
 
 _FUNCTIONS_PER_ROUND: Final = 1_000
 _NEVER: Final = float("inf")
+_LONGEST_SLEEP_S: Final = 3_600.0  # epoll refuses timeouts of more than 24 days
 _new: Final = object.__new__
 
 
@@ -241,6 +242,10 @@ class Dispatcher:
             while not self._stopping:
                 self._round()
             self._run_functions(len(self._inbox))
+        except BaseException as error:
+            self._why_stopped = f"has ended by an error of its loop: {type(error).__name__}: {error}"
+            _log.critical("dispatcher %r %s", self.name, self._why_stopped)
+            raise  # threading.excepthook shows the traceback
         finally:
             self._end()
             remove_current_thread()
@@ -285,7 +290,7 @@ class Dispatcher:
             return None
         if self._next_timer_ms == _NEVER:
             return None
-        return max(0.0, (self._next_timer_ms - self.clock.now_ms()) / 1000.0)
+        return min(max(0.0, (self._next_timer_ms - self.clock.now_ms()) / 1000.0), _LONGEST_SLEEP_S)
 
     def _run_functions(self, at_most: int = _FUNCTIONS_PER_ROUND) -> None:
         inbox = self._inbox

@@ -88,8 +88,19 @@ def _load_module(key: int, version: int, direction: Direction) -> ModuleType:
 
 @cache
 def _load_kio() -> None:
-    with _without_hypothesis():
+    with _without_hypothesis(), _unfrozen_datetime():
         import_module("kio.static.primitive")
+
+
+@contextmanager
+def _unfrozen_datetime() -> Iterator[None]:
+    # kio derives a class from `datetime`; it cannot derive one from the class that freezegun puts in its place.
+    given = datetime.datetime
+    datetime.datetime = next(each for each in given.__mro__ if each.__module__ == "datetime")  # type: ignore[misc, assignment]
+    try:
+        yield
+    finally:
+        datetime.datetime = given  # type: ignore[misc]
 
 
 @contextmanager
