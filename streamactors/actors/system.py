@@ -50,6 +50,7 @@ class StreamToEnd(Protocol):
     """What the end of the process needs to know of a running stream."""
 
     endless: bool
+    continues: str
 
 
 class ActorSystem:
@@ -246,13 +247,17 @@ class ActorSystem:
             time.monotonic() < deadline or (self._at_exit == "wait" and not stream.endless) for stream in self.streams()
         ):
             time.sleep(0.005)
-        left = len(list(self.streams()))
-        if left:
+        left = list(self.streams())
+        lost = sum(not stream.continues for stream in left)
+        level = logging.ERROR if self._at_exit == "fail" else logging.WARNING
+        for told in {stream.continues for stream in left if stream.continues}:
+            _log.log(level, "a stream was still running when the process ended; %s", told)
+        if lost:
             _log.log(
-                logging.ERROR if self._at_exit == "fail" else logging.WARNING,
+                level,
                 "%s still running when the process ended, and the elements on the way are lost; wait with .result(), end it with a "
                 "kill switch, or use ActorSystem(at_exit='wait')",
-                "1 stream was" if left == 1 else f"{left} streams were",
+                "1 stream was" if lost == 1 else f"{lost} streams were",
             )
         return bool(left) and self._at_exit == "fail"
 

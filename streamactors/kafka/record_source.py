@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,8 @@ def records(
     if errors == "emit" and letters is not None:
         raise BuildError(f"{name}: errors='emit' and dead_letters: a bad record becomes one or the other")
 
+    fails = errors == "fail" and letters is None
+
     def read(found: ConsumerRecord) -> Record:
         message = found.message  # its own getters: a record's properties would cost as much as all the rest
         raw_key, raw_value = message.key(), found.value
@@ -62,9 +65,15 @@ def records(
                 timestamp if has_time else 0,
                 RecordContext(topic, message.partition(), message.offset(), tuple(headers) if headers else ()),
             )
-            return record if time_of is None else record.replace(timestamp=time_of(record))
+        except json.JSONDecodeError as error:
+            raise blame(_not_json(error, found, key_of) if fails else error, name, found, read) from None
         except Exception as error:
             blame(error, name, found, read)  # the stage is a map, which the user did not write
+            raise
+        try:
+            return record if time_of is None else record.replace(timestamp=time_of(record))
+        except Exception as error:
+            blame(error, name, found, read)
             raise
 
     types = TopicTypes("receive", None, key, value)
@@ -94,3 +103,16 @@ def records(
     )
     read_source: Source[Any, Control] = source.map(told(read_or_bury, types))
     return read_source.divert_to(burial, lambda element: type(element) is DeadLetter)
+
+
+def _not_json(error: json.JSONDecodeError, found: ConsumerRecord, key_of: Callable[..., Any]) -> json.JSONDecodeError:
+    """Return the error of a record that fails the stream: it names the record, and the ways to go on without it."""
+    which = "value"
+    try:
+        if found.key is not None:
+            key_of(found.key)
+    except ValueError:
+        which = "key"
+    where = f"{found.topic}-{found.partition}@{found.offset}"
+    told = f"{where}: the {which} is not JSON; give dead_letters= or errors='emit' to continue without such records: {error.msg}"
+    return json.JSONDecodeError(told, error.doc, error.pos)

@@ -21,11 +21,15 @@ class SparkSetupError(SparkError, BuildError):
 
 
 class RowError(SparkError, ValueError):
-    """A row that does not fit the schema."""
+    """A row does not fit the schema. The message names the row, the field and the value.
+
+    `SparkSinkSettings(dead_letters=…)` takes such rows instead. The rules are in [Spark](spark.md#how-do-i-give-a-schema)."""
 
 
 class CheckpointError(SparkError):
-    """A checkpoint from which this run cannot continue."""
+    """This run cannot continue from the checkpoint: it is in use, incomplete, or was written for another graph, topic, cluster or schema.
+
+    The message names both sides and the way out. [Checkpoints](spark-checkpoints.md#which-changes-may-i-make-between-two-runs) lists what may change."""
 
 
 class SparkQueryFailed(SparkError):

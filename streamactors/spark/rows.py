@@ -14,7 +14,7 @@ from streamactors.engine.user_code import shortened
 from streamactors.spark.errors import RowError
 from streamactors.spark.values.arrow_data import chosen, requires
 from streamactors.spark.values.columns import Fields
-from streamactors.spark.values.frames import is_pandas, table_of
+from streamactors.spark.values.frames import gaps, is_pandas, table_of
 
 BadRow = Callable[[Any, RowError], object]
 
@@ -42,7 +42,9 @@ class Rows:
     # ── arrow ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _arrow(self, element: Any) -> list[pa.RecordBatch]:
+        frame = None
         if is_pandas(type(element)):
+            frame = element
             try:
                 element = table_of(element)
             except (ValueError, pa.ArrowException) as error:
@@ -55,7 +57,9 @@ class Rows:
             try:
                 element = self._fitted(element)
             except ValueError as error:
-                self._refuse(element, f"Arrow data does not fit the schema: {error}; it has {_named(element.schema)}")
+                hint = "" if frame is None else gaps(frame, self._schema)
+                told = f"Arrow data does not fit the schema: {error}; it has {_named(element.schema)}{hint}"
+                self._refuse(element, told)
                 return []
         batches = [element] if isinstance(element, pa.RecordBatch) else element.to_batches()
         return [batch for batch in batches if batch.num_rows]

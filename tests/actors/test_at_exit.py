@@ -24,6 +24,16 @@ ENDLESS = """
 from streamactors import ActorSystem, Sink, Source
 Source.tick("1h", "1h", 1).to(Sink.ignore()).run(ActorSystem({arguments}))
 """
+CONTINUED = """
+from streamactors import ActorSystem, Source
+from streamactors.dsl.sink import Sink
+from streamactors.engine.blueprint.modules import StageModule
+from streamactors.engine.stage_traits import StageTraits
+from streamactors.stages.sinks.values import Ignore
+class Kept(Ignore):
+    traits = StageTraits(continues="the next run continues from the checkpoint ck; end a query with query.stop()")
+Source.tick("1h", "1h", 1).to(Sink(StageModule(Kept()))).run(ActorSystem({arguments}))
+"""
 COROUTINE = """
 import asyncio
 from streamactors import Sink, Source
@@ -68,6 +78,14 @@ def script(text, arguments="", *argv, **named):
         check=False,
     )
     return done.returncode, done.stdout.split(), done.stderr
+
+
+def test_a_stream_that_a_checkpoint_continues_loses_nothing_and_says_so():
+    """A script with a Spark query that was ended by Ctrl-C said that elements were lost. The query repeats them."""
+    code, _, said = script(CONTINUED)
+    assert code == 0
+    assert "a stream was still running when the process ended; the next run continues from the checkpoint ck" in said
+    assert "are lost" not in said
 
 
 def test_a_script_that_ends_while_a_stream_runs_is_warned():

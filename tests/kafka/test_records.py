@@ -44,6 +44,20 @@ def test_a_record_that_cannot_be_read_fails_the_stream_with_its_own_error(settin
     assert isinstance(error, ValueError)
 
 
+def test_a_record_that_is_not_json_is_named_with_the_ways_to_go_on(settings, system, topic_with):
+    """The error was "Expecting value: line 1 column 1 (char 0)", and nothing in it said which record."""
+    topic = topic_with("bad", [b"1", b"{"])
+    source = Consumer.records(settings, Subscriptions.topics(topic), value="json", until="end")
+    with pytest.raises(
+        ValueError, match=r"bad-0@1: the value is not JSON; give dead_letters= or errors='emit' .*: Exp"
+    ) as failed:
+        source.run_with(Sink.to_list(), system).result(30)
+    assert type(failed.value).__name__ == "JSONDecodeError"
+    assert "json/decoder.py" not in "".join(failed.value.__notes__)
+    keyed = Consumer.records(settings.with_group_id("k"), Subscriptions.topics(topic), key="json", until="end")
+    assert keyed.run_with(Sink.count(), system).result(30) == 2, "a missing key is none"
+
+
 def test_a_dead_letter_keeps_the_record_and_says_where_and_why(
     cluster, settings, system, topic_with, committed, read_all
 ):

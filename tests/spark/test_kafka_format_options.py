@@ -57,11 +57,24 @@ def test_options_have_the_names_of_sparks_own_source() -> None:
             "no option startingoffset here; did you mean startingOffsets",
         ),
         (
-            {**SERVERS, "subscribe": "t", "groupidprefix": "g"},
-            "no option groupidprefix here; its options are subscribe, subscribePattern, assign, startingOffsets, startingTimestamp, "
+            {**SERVERS, "subscribe": "t", "groupid": "g"},
+            "no option groupid here; its options are subscribe, subscribePattern, assign, startingOffsets, startingTimestamp, "
             "startingOffsetsByTimestamp, startingOffsetsByTimestampStrategy, endingOffsets, endingTimestamp, "
             "endingOffsetsByTimestamp, maxOffsetsPerTrigger, minPartitions, failOnDataLoss, includeHeaders and kafka.NAME",
         ),
+        (
+            {**SERVERS, "subscribe": "t", "groupidprefix": "g"},
+            "no option groupIdPrefix: a read has no group: its positions",
+        ),
+        ({**SERVERS, "subscribe": "t", "kafka.group.id": "g"}, r"no option kafka\.group\.id: a read has no group"),
+        ({**SERVERS, "subscribe": "t", "kafka.auto.offset.reset": "earliest"}, "reset: give startingOffsets"),
+        ({**SERVERS, "subscribe": "t", "kafka.enable.auto.commit": "true"}, "commit: a read commits nothing"),
+        (
+            {**SERVERS, "subscribe": "t", "minoffsetspertrigger": "9"},
+            r'minOffsetsPerTrigger: .*processingTime="1 minute"',
+        ),
+        ({**SERVERS, "subscribe": "t", "maxtriggerdelay": "5m"}, "maxTriggerDelay: it belongs to minOffsetsPerTrigger"),
+        ({**SERVERS, "subscribe": "t", "maxrecordsperpartition": "9"}, "maxRecordsPerPartition: give minPartitions"),
         ({**SERVERS, "subscribe": "t", "minpartitions": "0"}, "option minPartitions must be a number of at least 1"),
         (
             {**SERVERS, "subscribe": "t", "startingtimestamp": "yesterday"},

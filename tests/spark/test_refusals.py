@@ -135,6 +135,17 @@ def test_arguments_are_checked_where_they_are_written(
         SparkSink.foreach_batch(**{**good, **arguments})
 
 
+@pytest.mark.parametrize("name", ["foreach_batch", "parquet", "delta"])
+def test_a_setting_among_the_arguments_is_told_where_it_belongs(name: str) -> None:
+    """`trigger="5 seconds"` was an unexpected keyword argument, as if the sinks had no trigger."""
+    factory: Any = getattr(SparkSink, name)
+    said = re.escape(
+        f"SparkSink.{name}: trigger is one of its settings: settings=SparkSinkSettings(trigger='5 seconds')"
+    )
+    with pytest.raises(TypeError, match=said):
+        factory("spark", "x", "n long", "ck", trigger="5 seconds")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

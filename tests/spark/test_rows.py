@@ -154,3 +154,20 @@ def test_dead_letters_get_the_rows_that_do_not_fit_and_the_others_go_on() -> Non
 
 def test_a_chunk_of_nothing_but_dead_letters_gives_no_batch() -> None:
     assert rows_of([("b", "x")], on_bad_row=lambda row, error: None) == []
+
+
+def test_a_frame_of_pandas_with_a_missing_integer_is_refused_with_the_way_out() -> None:
+    """`pd.DataFrame({"id": [1, None]})` has a float64 column. The error spoke of a fraction, and there is none."""
+    import pandas as pd
+
+    rows = Rows(pa.schema([("id", pa.int64())]))
+    frame = pd.DataFrame({"id": [1, None]})
+    with pytest.raises(
+        RowError, match=r"column 'id' is float64 because it has missing values: use astype\({'id': 'Int64'}\)"
+    ):
+        rows.batches([frame])
+    (batch,) = rows.batches([frame.astype({"id": "Int64"})])
+    assert batch.column("id").to_pylist() == [1, None]
+    with pytest.raises(RowError, match="a fraction would be lost") as raised:
+        rows.batches([pd.DataFrame({"id": [1.5]})])
+    assert "missing" not in str(raised.value)

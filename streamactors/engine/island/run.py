@@ -125,6 +125,7 @@ class Run:
         "_progress",
         "_shared",
         "begins_anew",
+        "continues",
         "cut_short",
         "endless",
         "hops",
@@ -152,6 +153,7 @@ class Run:
         self.plan: object = None  # of its blueprint, which keeps it
         self.marks_active = False
         self.only_traced = False  # marks are active for nobody but the traces
+        self.continues = ""  # what continues it if the end of the process interrupts it
         self.endless = False  # one of its sources never ends by itself
         self.cut_short = False  # a signal has stopped a source before its end: what a sink has is not the whole
         self.source_base = 0  # added to a plan's node numbers, so that attached graphs have sources of their own

@@ -178,6 +178,7 @@ def _begin(plan: Plan, system: ActorSystem, built: Built) -> Any:
     run = Run(system)
     run.plan = plan
     run.endless = plan.endless
+    run.continues = plan.continues
     islands: list[Island] = []
     try:
         values, logics, _ = _build(run, plan, None, islands)

@@ -66,6 +66,7 @@ class Plan:
     sides: dict[int, list[int]]  # the side sinks of each fan-out that waits for them
     endless: bool  # one of the sources never ends by itself
     restarts: Any  # the back-off with which an aborted run begins again; None: it does not
+    continues: str = ""  # what continues a run that the end of the process interrupts
     traced: bool = False  # made while traces were installed
 
     def evaluate(self, values: list[Any]) -> Any:
@@ -119,6 +120,7 @@ def _make(module: Module) -> Plan:
     sides = side_sinks(nodes, edges)
     warn_of_endless_cycles(nodes, edges)
     endless = any(node.stage.traits.endless for node in nodes)
+    continues = next((node.stage.traits.continues for node in nodes if node.stage.traits.continues), "")
     restarts = [each for node in nodes for each in node.stage.traits.restarts]
     return Plan(
         nodes,
@@ -134,6 +136,7 @@ def _make(module: Module) -> Plan:
         sides,
         endless,
         restarts[0] if restarts and None not in restarts else None,
+        continues,
         traced,
     )
 

@@ -216,7 +216,7 @@ class GraphRun:
             stores = {"stores": list(nodes), "application": windows.application, "windows": lengths(nodes)}
         checkpoint = Checkpoint(Files(target.spark, target.checkpoint))
         identity = SourceIdentity(positions.label, positions.identity())
-        checkpoint.open([identity], target.schema.spark.simpleString(), stores)
+        checkpoint.open([identity], target.schema.spark.simpleString(), stores, target.query_table)
         return checkpoint
 
     def _begin(self) -> dict[str, int]:

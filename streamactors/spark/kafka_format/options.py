@@ -35,6 +35,17 @@ _READ: Final = {
     )
 }
 _WRITE: Final = {"topic": "topic"}
+_INSTEAD: Final = {
+    "groupIdPrefix": "a read has no group: its positions are in the checkpoint of the query; leave the option out",
+    "kafka.group.id": "a read has no group: its positions are in the checkpoint of the query; leave the option out",
+    "kafka.auto.offset.reset": "give startingOffsets",
+    "kafka.enable.auto.commit": "a read commits nothing: its positions are in the checkpoint of the query; leave the option out",
+    "minOffsetsPerTrigger": "a batch begins with the first new record; leave the option out, and give the query an interval: "
+    '.trigger(processingTime="1 minute")',
+    "maxTriggerDelay": 'it belongs to minOffsetsPerTrigger; give the query an interval: .trigger(processingTime="1 minute")',
+    "maxRecordsPerPartition": "give minPartitions, the least number of tasks of a batch",
+}
+"""Options of Spark's own source that this format does not have, and what to do."""
 _SERVERS: Final = "kafka.bootstrap.servers"
 
 
@@ -57,6 +68,7 @@ class ReadOptions(NamedTuple):
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Return what the options of a reader mean. Raises BuildError naming the option."""
+    _refuse_sparks_own(options)
     check_names(FORMAT, options, _READ, "kafka.")
     topics, pattern, partitions = (options.get(name) for name in ("subscribe", "subscribepattern", "assign"))
     if sum(each is not None for each in (topics, pattern, partitions)) != 1:
@@ -104,6 +116,12 @@ def _connection(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
         raise BuildError(f'{FORMAT}: option {_SERVERS} is missing: .option("{_SERVERS}", "host:port")')
     own = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     return own.pop("bootstrap.servers"), own
+
+
+def _refuse_sparks_own(options: Mapping[str, str]) -> None:
+    for name, instead in _INSTEAD.items():
+        if name.lower() in options:
+            raise BuildError(f"{FORMAT} has no option {name}: {instead}")
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:

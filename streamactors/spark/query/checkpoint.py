@@ -2,7 +2,7 @@
 
 Spark's logs say what was written: offsets/N holds the range of batch N before the batch runs, commits/N exists when it has been written. Our file,
 `streamactors.json`, holds the sources of the graph with their identities, the schema of the rows, and the positions where the first batch
-began, which must not change when that batch is repeated. A graph with windows on executors has a second file, `streamactors-graph.json`, which
+began, which must not change when that batch is repeated. If the rows go to a table of files, it also holds the schema of that table. A graph with windows on executors has a second file, `streamactors-graph.json`, which
 names the windows whose states lie in the checkpoint. On a local disk the folder is locked while a run uses it."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from streamactors.spark.errors import CheckpointError
 from streamactors.spark.files import Files
 from streamactors.spark.query.kept_windows import agree, in_words
 from streamactors.spark.query.source_identity import SourceIdentity, difference, merged
+from streamactors.spark.query.table_schema import QueryTable, changes, in_a_sentence, kept_schema, to_keep, together
 
 OURS: Final = "streamactors.json"
 LOCK: Final = "streamactors.lock"
@@ -33,12 +34,13 @@ _log = logging.getLogger("streamactors.spark")
 
 @dataclass(frozen=True)
 class Kept:
-    """What our file holds. `schema`: None in version 1."""
+    """What our file holds. `schema`: None in version 1. `table`: of the table that the query writes as files, if it writes one."""
 
     version: int
     sources: Sequence[SourceIdentity]
     schema: str | None
     initial: Positions | None
+    table: Mapping[str, Any] | None = None
 
 
 class Checkpoint:
@@ -51,15 +53,23 @@ class Checkpoint:
         self._sources: Sequence[SourceIdentity] = ()
         self._schema = ""
         self._initial: Positions | None = None
+        self._table: Mapping[str, Any] | None = None
 
-    def open(self, sources: Sequence[SourceIdentity], schema: str, windows: Mapping[str, Any] | None = None) -> None:
+    def open(
+        self,
+        sources: Sequence[SourceIdentity],
+        schema: str,
+        windows: Mapping[str, Any] | None = None,
+        table: QueryTable | None = None,
+    ) -> None:
         """Lock and check it for a graph with these sources, whose rows have this schema. Raises CheckpointError in one sentence.
 
+        `table`: the table of files that gets these rows, if they go to one.
         `windows`: of the windows whose states the checkpoint keeps, if it keeps any: the names of their "stores", their "application", and
         what the "windows" are (kept_windows.py)."""
         self._lock()
         try:
-            self._check(sources, schema)
+            self._check(sources, schema, table)
             self._check_windows(windows)
         except BaseException:
             self.close()
@@ -99,7 +109,7 @@ class Checkpoint:
             ) from None
         self._lock_fd = fd
 
-    def _check(self, sources: Sequence[SourceIdentity], schema: str) -> None:
+    def _check(self, sources: Sequence[SourceIdentity], schema: str, table: QueryTable | None) -> None:
         files = self._files
         offsets, commits = _numbers(files.names("offsets")), _numbers(files.names("commits"))
         has_id = files.exists("metadata")
@@ -118,6 +128,7 @@ class Checkpoint:
         self._check_logs(offsets, commits)
         if kept is not None and offsets and max(offsets) not in commits:
             self._check_schema(kept.schema, schema, max(offsets))
+        self._table = self._checked_table(kept, table)
         if not offsets:
             self._clear_unfinished()
         self._keep(kept, sources, schema)
@@ -172,6 +183,30 @@ class Checkpoint:
                 f"is {schema}; run the graph with the old schema until the batch is written, then change the schema"
             )
 
+    def _checked_table(self, kept: Kept | None, table: QueryTable | None) -> Mapping[str, Any] | None:
+        """Compare the schema with that of the files in the table; return what is kept of the table. Raises CheckpointError for a changed type."""
+        known = None if kept is None else kept.table
+        if table is None:
+            return known
+        theirs = kept_schema(known, None if kept is None else kept.schema, table)
+        if theirs is None:
+            return to_keep(table.schema, table)
+        found = changes(theirs, table.schema)
+        if found.retyped:
+            raise CheckpointError(
+                f"checkpoint {self._folder}: {in_a_sentence(found)} in the table {table.path}, and a table whose files differ in a type cannot be "
+                "read; convert the column back, or give the graph a path and a checkpoint of its own"
+            )
+        if (found.added or found.removed) and (kept is None or kept.schema != table.schema.simpleString()):
+            _log.warning(
+                "checkpoint %s: %s, so the files of the table %s have different columns; read all of them with "
+                'spark.read.option("mergeSchema", "true").parquet(…)',
+                self._folder,
+                in_a_sentence(found),
+                table.path,
+            )
+        return to_keep(together(theirs, table.schema), table)
+
     def _keep(self, kept: Kept | None, sources: Sequence[SourceIdentity], schema: str) -> None:
         """Write our file, unless it holds all that already."""
         self._schema = schema
@@ -192,7 +227,12 @@ class Checkpoint:
             )
         elif kept.schema != schema:
             _log.info("checkpoint %s: the schema was %s and is now %s", self._folder, kept.schema, schema)
-        if (kept.version, list(kept.sources), kept.schema) != (FORMAT_VERSION, self._sources, schema):
+        if (kept.version, list(kept.sources), kept.schema, kept.table) != (
+            FORMAT_VERSION,
+            self._sources,
+            schema,
+            self._table,
+        ):
             self._write()
 
     def _clear_unfinished(self) -> None:
@@ -210,7 +250,8 @@ class Checkpoint:
                     f"checkpoint {self._folder} has version {version} of {OURS}, this is {FORMAT_VERSION}"
                 )
             schema = None if version == LABELS_ONLY else str(found["schema"])
-            return Kept(version, [SourceIdentity.of_json(kept) for kept in found["sources"]], schema, found["initial"])
+            sources = [SourceIdentity.of_json(kept) for kept in found["sources"]]
+            return Kept(version, sources, schema, found["initial"], found.get("table"))
         except (ValueError, KeyError, TypeError):
             raise self._damaged(f"{OURS} cannot be read") from None
 
@@ -220,6 +261,7 @@ class Checkpoint:
             "sources": [source.as_json() for source in self._sources],
             "schema": self._schema,
             "initial": self._initial,
+            **({} if self._table is None else {"table": self._table}),
         }
         try:
             self._files.write(json.dumps(ours, indent=1), OURS)

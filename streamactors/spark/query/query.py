@@ -85,7 +85,11 @@ class SparkStreamQuery:
 
     def progress(self) -> dict[str, Any]:
         """Return counts: `phase`, `checkpoint` (the positions in Spark's checkpoint), `batches`, `rows`, `batch_rows` (the size of batch that
-        is aimed at), `given_rows` and `gathered_rows` (retained until the checkpoint covers them), and `spark` (Spark's last progress)."""
+        is aimed at), `given_rows` and `gathered_rows` (retained until the checkpoint covers them), and `spark` (Spark's last progress).
+
+        `phase`: "waiting" (Spark has not asked yet), "repeating" (a batch of an earlier run), "giving" (batch after batch) or "over".
+        Of a run on executors: `phase` ("running" or "over"), `checkpoint`, `batches` (of all runs with this checkpoint), `batch_rows` (the
+        rows of the last batch) and `spark`."""
         counts = self._counts()
         query = self._spark
         if query is not None and self.is_active:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from streamactors.engine.user_code import shortened
 from streamactors.errors import BuildError
+from streamactors.spark.errors import CheckpointError
 from streamactors.spark.files import Files
+from streamactors.spark.query.table_schema import changes, in_a_sentence
 
 STAGING: Final = "_staging"
 QUERY, EPOCH = "query_id", "epoch_id"
@@ -45,13 +48,14 @@ def transformed(sink: str, transform: Transform | None, frame: Any, epoch: int) 
 
 
 class ParquetWriter:
-    """Writes batches to `path`. Stateless: the names of the folders say which batches are there."""
+    """Writes batches to `path`. The names of the folders say which batches are there."""
 
     def __init__(self, spark: Any, path: str, transform: Transform | None, partition_by: Sequence[str]) -> None:
         self._spark = spark
         self._path = path
         self._transform = transform
         self._partition_by = tuple(partition_by)
+        self._is_compared = False
 
     def __call__(self, frame: Any, epoch: int, query_id: str) -> None:
         """Write one batch."""
@@ -63,6 +67,7 @@ class ParquetWriter:
         out = transformed("SparkSink.parquet", self._transform, frame, epoch)
         if out is not frame:
             check_names("SparkSink.parquet: the DataFrame that transform returned", out.columns)
+            self._compare(files, whole[0], epoch, out.schema)
         writer = out.write.mode("error")
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
@@ -71,3 +76,21 @@ class ParquetWriter:
         files.make(whole[0])
         files.rename(fresh, whole)
         files.delete(*part)
+
+    def _compare(self, files: Files, folder: str, epoch: int, schema: Any) -> None:
+        """Compare what `transform` has returned with the query's last batch before, once in a run. Raises CheckpointError for a changed type."""
+        if self._is_compared:
+            return
+        self._is_compared = True
+        earlier = [int(name.removeprefix(f"{EPOCH}=")) for name in files.names(folder) if name.startswith(f"{EPOCH}=")]
+        last = max((each for each in earlier if each < epoch), default=None)
+        if last is None:
+            return
+        before = self._spark.read.parquet(str(files.at(folder, f"{EPOCH}={last}").toString())).schema
+        found = changes(before, schema)
+        retyped = tuple(each for each in found.retyped if each[0] not in {name.lower() for name in self._partition_by})
+        if retyped:
+            raise CheckpointError(
+                f"SparkSink.parquet: transform: {in_a_sentence(replace(found, retyped=retyped))} in batch {last} of the table {self._path}, and a "
+                "table whose files differ in a type cannot be read; convert the column back, or give the graph a path and a checkpoint of its own"
+            )

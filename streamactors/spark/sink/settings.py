@@ -8,7 +8,9 @@ from typing import Any
 
 from streamactors.durations import Duration, duration_s
 from streamactors.errors import BuildError
+from streamactors.spark.files import Files
 from streamactors.spark.query.query_name import checked_name
+from streamactors.spark.query.table_schema import QueryTable
 from streamactors.spark.rows import BadRow
 from streamactors.spark.schema import RowSchema
 from streamactors.spark.sink.batch_size import TARGET_BATCH_S
@@ -99,11 +101,20 @@ class SinkTarget:
     settings: SparkSinkSettings = SparkSinkSettings()
     table: str | None = None
     """The folder that `write` writes to, for a sink that owns one."""
+    table_schema: Any = None
+    """The StructType of the files in `table`, where they are the rows themselves and only their reader would compare them."""
 
     @property
     def trigger(self) -> dict[str, Any]:
         """What PySpark's `trigger` takes."""
         return trigger_of("SparkSinkSettings", self.settings.trigger)
+
+    @property
+    def query_table(self) -> QueryTable | None:
+        """The table whose schema the checkpoint compares."""
+        if self.table is None or self.table_schema is None:
+            return None
+        return QueryTable(self.table, self.table_schema, Files(self.spark, self.table).exists())
 
     @property
     def target_ms(self) -> float:

@@ -158,6 +158,7 @@ class SparkSinkLogic(Logic):
         self._checkpoint.open(
             [SourceIdentity(handle.label, handle.identity()) for handle in handles],
             target.schema.spark.simpleString(),
+            table=target.query_table,
         )
         slices = target.spark.sparkContext.defaultParallelism
         tls = tls_for_one_run() if settings.encrypt else None

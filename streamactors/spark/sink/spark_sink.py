@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import fields
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
 from streamactors.dsl.sink import Sink
 from streamactors.engine.attributes import Attributes
@@ -33,6 +35,9 @@ ON_EXECUTORS: Final = (
 )
 
 DEFAULTS: Final = SparkSinkSettings()
+_SETTINGS: Final = frozenset(field.name for field in fields(SparkSinkSettings))
+P = ParamSpec("P")
+S = TypeVar("S")
 
 
 class SparkSinkStage(GraphStage):
@@ -51,11 +56,28 @@ class SparkSinkStage(GraphStage):
             reads_marks=True,
             needs=Needs(name, exact=True, no_memory=True, replays=True, instead=ON_EXECUTORS),
             owns_positions=f"Spark's checkpoint {target.checkpoint}",
+            continues=f"its Spark query was interrupted, and the next run of the graph continues from the checkpoint {target.checkpoint}; end a "
+            "query with query.stop()",
         )
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
         logic = SparkSinkLogic(self.target)
         return logic, logic.query
+
+
+def _without_settings(factory: Callable[P, S]) -> Callable[P, S]:
+    """Return a factory of a sink that says where a setting belongs. Raises TypeError."""
+
+    @wraps(factory)
+    def checked(*given: P.args, **named: P.kwargs) -> S:
+        for name in named:
+            if name in _SETTINGS:
+                raise TypeError(
+                    f"{factory.__qualname__}: {name} is one of its settings: settings=SparkSinkSettings({name}={shortened(named[name], 60)})"
+                )
+        return factory(*given, **named)
+
+    return checked
 
 
 class SparkSink:
@@ -74,6 +96,7 @@ class SparkSink:
     Every sink materializes a SparkStreamQuery. Raises BuildError, and SparkSetupError for a session that cannot work."""
 
     @staticmethod
+    @_without_settings
     def foreach_batch(
         spark: Any,
         fn: Callable[..., object],
@@ -91,6 +114,7 @@ class SparkSink:
         return _sink(name, spark, lambda: batch_function(fn), schema, checkpoint, max_rows, settings)
 
     @staticmethod
+    @_without_settings
     def parquet(
         spark: Any,
         path: str | os.PathLike[str],
@@ -115,9 +139,10 @@ class SparkSink:
         def write() -> BatchFunction:
             return ParquetWriter(spark, table, transform, columns)
 
-        return _sink(name, spark, write, schema, checkpoint, max_rows, settings, table, check_names)
+        return _sink(name, spark, write, schema, checkpoint, max_rows, settings, table, check_names, transform is None)
 
     @staticmethod
+    @_without_settings
     def delta(
         spark: Any,
         path: str | os.PathLike[str],
@@ -156,10 +181,11 @@ def _sink(
     settings: SparkSinkSettings,
     table: str | None = None,
     check_columns: Callable[[str, Sequence[str]], None] | None = None,
+    is_table_of_rows: bool = False,
 ) -> Sink[Any, SparkStreamQuery]:
     """Check the arguments and return the sink; `make_write` is called when the session has been checked. Raises BuildError, SparkSetupError.
 
-    `check_columns(what, names)` raises BuildError for names that the sink cannot write."""
+    `check_columns(what, names)` raises BuildError for names that the sink cannot write. `is_table_of_rows`: the table has the rows as they are."""
     check_session(spark)
     at_least(name, "max_rows", max_rows, 1)
     if not isinstance(settings, SparkSinkSettings):
@@ -169,7 +195,9 @@ def _sink(
         check_columns(f"{name}: schema", rows.spark.fieldNames())
     register_bridge(spark)
     folder = _folder(name, spark, "checkpoint", checkpoint)
-    target = SinkTarget(spark, make_write(), rows, folder, max_rows, settings, table)
+    target = SinkTarget(
+        spark, make_write(), rows, folder, max_rows, settings, table, rows.spark if is_table_of_rows else None
+    )
     return Sink(StageModule(SparkSinkStage(name, target)))
 
 

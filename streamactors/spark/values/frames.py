@@ -20,3 +20,13 @@ def table_of(frame: Any) -> pa.Table:
     if names:
         raise ValueError(f"its index {names[0]!r} is not a column; use frame.reset_index()")
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+
+
+def gaps(frame: Any, schema: pa.Schema) -> str:
+    """Return what to do about a column that pandas made float64 because integers are missing in it; empty if there is none."""
+    for field in schema:
+        if pa.types.is_integer(field.type) and field.name in frame.columns:
+            column = frame[field.name]
+            if getattr(column.dtype, "kind", "") == "f" and bool(column.isna().any()):
+                return f"; column {field.name!r} is {column.dtype} because it has missing values: use astype({{{field.name!r}: 'Int64'}})"
+    return ""
