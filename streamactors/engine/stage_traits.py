@@ -27,8 +27,6 @@ class StageTraits:
     """Of a stage that reads marks: its requirements on the stages between it and the sources or sinks."""
     owns_positions: str = ""
     """The name, for errors, of the owner of positions that the stage acts for; empty: none. A source has at most one owner in a run."""
-    continues: str = ""
-    """Of an owner of positions: what continues a run that the end of the process interrupts, and how to end it; empty: its elements are lost."""
     mark_ways: frozenset[tuple[int, int]] | None = None
     """The pairs of inlet and outlet between which marks pass; None: all pairs. A wire tap's branch carries no marks."""
     marks_timer_results: bool = False

@@ -28,10 +28,9 @@ CONTINUED = """
 from streamactors import ActorSystem, Source
 from streamactors.dsl.sink import Sink
 from streamactors.engine.blueprint.modules import StageModule
-from streamactors.engine.stage_traits import StageTraits
 from streamactors.stages.sinks.values import Ignore
 class Kept(Ignore):
-    traits = StageTraits(continues="the next run continues from the checkpoint ck; end a query with query.stop()")
+    continues = "the next run continues from the checkpoint ck; end a query with query.stop()"
 Source.tick("1h", "1h", 1).to(Sink(StageModule(Kept()))).run(ActorSystem({arguments}))
 """
 COROUTINE = """

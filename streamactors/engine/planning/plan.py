@@ -120,7 +120,7 @@ def _make(module: Module) -> Plan:
     sides = side_sinks(nodes, edges)
     warn_of_endless_cycles(nodes, edges)
     endless = any(node.stage.traits.endless for node in nodes)
-    continues = next((node.stage.traits.continues for node in nodes if node.stage.traits.continues), "")
+    continues = next(filter(None, (getattr(node.stage, "continues", "") for node in nodes)), "")
     restarts = [each for node in nodes for each in node.stage.traits.restarts]
     return Plan(
         nodes,

@@ -52,12 +52,14 @@ class SparkSinkStage(GraphStage):
     def __init__(self, name: str, target: SinkTarget) -> None:
         self.name = name
         self.target = target
+        self.continues = (
+            f"its Spark query was interrupted, and the next run of the graph continues from the checkpoint {target.checkpoint}; "
+            "end a query with query.stop()"
+        )
         self.traits = StageTraits(
             reads_marks=True,
             needs=Needs(name, exact=True, no_memory=True, replays=True, instead=ON_EXECUTORS),
             owns_positions=f"Spark's checkpoint {target.checkpoint}",
-            continues=f"its Spark query was interrupted, and the next run of the graph continues from the checkpoint {target.checkpoint}; end a "
-            "query with query.stop()",
         )
 
     def create(self, attributes: Attributes) -> tuple[Logic, Any]:
