@@ -189,3 +189,8 @@ def test_a_coroutine_sends_and_closes_without_blocking_its_loop(cluster, produce
             await producer.send(ProducerRecord("sent-async", b"x"))
 
     asyncio.run(send())
+
+
+def test_the_offsets_of_a_name_alone_are_refused_with_the_form_that_is_expected(settings):
+    with Admin(settings) as admin, pytest.raises(BuildError, match=r"Admin.offsets takes partitions .* got str 'bp'"):
+        admin.offsets("bp")

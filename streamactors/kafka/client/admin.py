@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from streamactors.errors import BuildError
 from streamactors.kafka.client import admin_security
 from streamactors.kafka.client.admin_security import AclEntry, User
 from streamactors.kafka.client.admin_values import (
@@ -183,7 +184,11 @@ class Admin:
         """Return each partition's first offset at or after a point of time: EARLIEST, LATEST or ms since 1970; -1 where there is none.
 
         LATEST with `committed` is the last stable offset, without it the high watermark. With `unknown_ok` a partition that does not
-        exist or has no leader is left out."""
+        exist or has no leader is left out. Raises BuildError for what is no mapping."""
+        if not isinstance(at, Mapping):
+            raise BuildError(
+                f"Admin.offsets takes partitions and times, as in {{TopicPartition('orders', 0): -1}} for the end; got {type(at).__name__} {at!r}"
+            )
         if not at:
             return {}
         asked = {key: _offset_spec(time) for key, time in at.items()}
