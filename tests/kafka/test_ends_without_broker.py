@@ -19,8 +19,8 @@ from streamactors.kafka import (
     ProducerSettings,
     Subscriptions,
 )
-from streamactors.kafka import control as controls
 from streamactors.kafka.client.consumer import StreamConsumer
+from streamactors.kafka.controls import control as controls
 from streamactors.kafka.errors import CommitTimeout
 from streamactors.kafka.reading.offset_tracker import OffsetTracker
 
