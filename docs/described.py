@@ -81,10 +81,12 @@ def meaning(name: str, of: str, attributes: dict[str, str], texts: list[str]) ->
     """Return what a parameter means: an empty string if nothing says it."""
     if name in attributes:
         return " ".join(attributes[name].split())
-    for text in texts:
-        if said := _sentences(text, name):
-            return said
-    return MEANINGS.get(f"{of}.{name}") or MEANINGS.get(name, "")
+    own, *around = texts
+    if said := _sentences(own, name):
+        return said
+    if special := MEANINGS.get(f"{of}.{name}"):
+        return special  # a class may speak of a method with the name of a parameter
+    return next((said for text in around if (said := _sentences(text, name))), MEANINGS.get(name, ""))
 
 
 def _sentences(text: str, name: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from docs import reference
 from docs.described import Parameter, as_markdown, parameters
+from streamactors.broker import Cluster
 from streamactors.durations import Duration
 from streamactors.kafka import ConsumerSettings
 from tools.public_api import LIST
@@ -139,6 +140,13 @@ def test_a_parameter_is_described_by_its_annotation_its_name_and_the_docstring()
         "None",
         "The other stream or table.",
     )
+
+
+@pytest.mark.parametrize("method", ["isr", "leader", "await_isr"])
+def test_a_parameter_with_the_name_of_a_method_of_its_class_is_the_parameter(method: str) -> None:
+    # the class says that its method `partition` disturbs the nodes
+    described = parameters(getattr(Cluster, method), "Cluster", Cluster)
+    assert {each.name: each.meaning for each in described}["partition"] == "The number of the partition."
 
 
 def test_the_lines_of_a_contract_become_a_list() -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from streamactors.broker.cluster.arguments import check_arguments, check_port
 from streamactors.broker.cluster.control import ClusterControl, one_broker_only
+from streamactors.broker.cluster.profile import PROFILE, with_profile
 from streamactors.broker.errors import BrokerStartError, ErrorCode, Refusal
 
 if TYPE_CHECKING:
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
     from streamactors.broker.security.client_login import ListenerCredentials
     from streamactors.clock import Clock
 
-# settings for tests and demos, not for a long-lived broker
-PROFILE: Final[Mapping[str, Plain]] = {
-    "auto.create.topics.enable": True,
-    "group.initial.rebalance.delay.ms": 0,
-    "offsets.topic.num.partitions": 4,
-    "transaction.state.log.num.partitions": 4,
-}
-# clients use real time: their timestamps may be far from the given clock, and a connection may be silent while the clock moves by hours
-_ANY_TIME: Final[Mapping[str, Plain]] = {
-    "log.message.timestamp.after.max.ms": 2**63 - 1,
-    "connections.max.idle.ms": 2**63 - 1,
-}
 MOST_BROKERS: Final = 9
 
 
@@ -66,8 +55,9 @@ class Cluster(ClusterControl):
     the next one; without it each gets a free port. Topics have three replicas and `min.insync.replicas` 2 unless `config` says otherwise.
     `kill`, `pause`, `partition` and others disturb the nodes.
 
-    `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN; `tls` encrypts with a certificate made for the run
-    (extra `tls`), also between several brokers, which log in to each other; `acls` turns the authoriser on, and what they do not allow is denied.
+    `users` are passwords by name, for logins by SCRAM-SHA-512, SCRAM-SHA-256 and PLAIN. `tls=True` encrypts with a certificate made for the run
+    (extra `tls`), also between several brokers, which log in to each other. `acls` is a list of Acl: it turns the authoriser on, and what it does not
+    allow is denied to everybody but the first user.
     `client_properties(user)` has what a client needs.
 
     `config` takes Apache Kafka's broker settings by name. `listen` is `host:port` or `NAME://host:port`, one or several; port 0
@@ -144,12 +134,7 @@ class Cluster(ClusterControl):
             "listen": listens,
             "advertise": advertises,
             "data": None if data is None else str(data),
-            "settings": {
-                **PROFILE,
-                **({} if clock is None else _ANY_TIME),
-                "pipelining": pipelining,
-                **(config or {}),
-            },
+            "settings": with_profile({"pipelining": pipelining, **(config or {})}, virtual=clock is not None),
             "metrics": None,
         }
         if metrics_port is not None:
@@ -170,11 +155,15 @@ class Cluster(ClusterControl):
         self._dashboard_port = None if dashboard is False else 0 if dashboard is True else dashboard
         self._dashboard: Any = None
         self._running: Running | None = None
+        self._down = False  # the only broker is stopped or killed
         self._finalizer: weakref.finalize[[int, Running], Cluster] | None = None
 
     def start(self, node: int | None = None) -> Self:
-        """Start the broker or brokers; return when they accept connections. With `node`, start a node again that was killed or stopped."""
-        if node is not None:
+        """Start the broker or brokers; return when they accept connections. With `node`, start a node again that was killed or stopped, at its address and with its data. The
+        node of a single broker is 1."""
+        if node is not None and self._brokers == 1:
+            self._start_only(node)
+        elif node is not None:
             self._several().start(node)
         elif self._running is None:
             if self._credentials is not None:
@@ -193,11 +182,48 @@ class Cluster(ClusterControl):
                 from streamactors.broker.launch.embedded import EmbeddedBroker
 
                 self._running = EmbeddedBroker(self._arguments, self._clock)
-            # closes the broker at the latest when this process ends
-            self._finalizer = weakref.finalize(self, _close_in, os.getpid(), self._running)
+            self._close_at_exit(self._running)
             if self._dashboard_port is not None:
                 self._serve_dashboard(self._dashboard_port)
         return self
+
+    def _close_at_exit(self, running: Running) -> None:
+        """Close the broker at the latest when this process ends."""
+        self._finalizer = weakref.finalize(self, _close_in, os.getpid(), running)
+
+    def _end_only(self, node: int, *, kill: bool) -> bool:
+        from streamactors.broker.launch.child_process import ChildBroker
+
+        running: Any = self._started()
+        if self._brokers > 1:
+            return False
+        if node != 1:
+            raise BrokerStartError(f"there is no node {node}; this Cluster has node 1")
+        if not kill:
+            running.close(keep=True)
+        elif isinstance(running, ChildBroker):
+            running.kill()
+        else:
+            raise BrokerStartError("kill(1): a broker in this process cannot be killed; give Cluster(process=True)")
+        self._down = True
+        return True
+
+    def _start_only(self, node: int) -> None:
+        from streamactors.broker.launch.child_process import ChildBroker
+        from streamactors.broker.launch.embedded import EmbeddedBroker
+
+        before: Any = self._started()
+        if node != 1:
+            raise BrokerStartError(f"there is no node {node}; this Cluster has node 1")
+        if not self._down:
+            return
+        again = before.arguments_again(self._arguments)
+        # if the start fails, the finalizer still removes the temporary folder
+        running: Running = ChildBroker(again) if self._in_own_process else EmbeddedBroker(again, self._clock)
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        self._running, self._down = running, False
+        self._close_at_exit(running)
 
     def _serve_dashboard(self, port: int) -> None:
         serving = import_module("streamactors.dashboard.serving")  # the top layer, which nobody else loads
@@ -216,7 +242,7 @@ class Cluster(ClusterControl):
 
     def close(self) -> None:
         """Stop the broker and remove its temporary folder. Further calls do nothing, nor do calls in a forked process."""
-        self._running = None
+        self._running, self._down = None, False
         if self._dashboard is not None:
             self._dashboard.close()
         try:
@@ -262,21 +288,23 @@ class Cluster(ClusterControl):
         self,
         name: str,
         partitions: int = 1,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, Plain] | None = None,
         *,
         replication_factor: int | None = None,
     ) -> None:
         """Create a topic and wait until it accepts records. It has the default number of replicas of the cluster unless `replication_factor` is given.
 
-        Raises BrokerError with Kafka's error message."""
+        `config` takes Kafka's settings of a topic by name, such as `{"retention.ms": 60_000}`. Raises BrokerError with Kafka's error message."""
+        from streamactors.broker.config.broker_config import plain_text
         from streamactors.broker.wire_request import create_topic
 
         running = self._started()
         replicas = -1 if replication_factor is None else replication_factor
+        settings = {key: plain_text(value) for key, value in (config or {}).items() if value is not None}
         several = self._several() if self._brokers > 1 else None
         is_new = several is not None and not several.has_topic(name)
         try:
-            create_topic(running.local_address, name, partitions, config or {}, self._owner_credentials(), replicas)
+            create_topic(running.local_address, name, partitions, settings, self._owner_credentials(), replicas)
         except Refusal as refusal:
             # The controller changed before it answered. The broker asked the next one, and that one has the topic.
             if not is_new or refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -13,18 +13,25 @@ if TYPE_CHECKING:
 
 
 class ClusterControl:
-    """Mixed into `Cluster`. Every method raises BrokerStartError if the Cluster has one broker only. Nodes have ids from 1 on."""
+    """Mixed into `Cluster`. Every method but `stop` and `kill` raises BrokerStartError if the Cluster has one broker only. Nodes have ids from 1 on."""
 
     def _several(self) -> SeveralBrokers:
         raise NotImplementedError
 
+    def _end_only(self, node: int, *, kill: bool) -> bool:
+        """Stop or kill the only broker; return False if there are several."""
+        raise NotImplementedError
+
     def kill(self, node: int) -> None:
-        """End a node's process at once (SIGKILL). While no controller runs, no leader is elected and no topic is made."""
-        self._several().node(node).kill()
+        """End a node's process at once (SIGKILL). While no controller runs, no leader is elected and no topic is made. A single broker, with
+        `process=True`, is node 1."""
+        if not self._end_only(node, kill=True):
+            self._several().node(node).kill()
 
     def stop(self, node: int) -> None:
-        """Have a node leave cleanly: its leaderships move to other nodes first."""
-        self._several().node(node).stop()
+        """Have a node leave cleanly: its leaderships move to other nodes first. A single broker is node 1; `start(1)` starts it again."""
+        if not self._end_only(node, kill=False):
+            self._several().node(node).stop()
 
     def pause(self, node: int) -> None:
         """Freeze a node's process (SIGSTOP), as a long garbage collection would: its connections stay open."""
@@ -68,8 +75,9 @@ class ClusterControl:
     def await_isr(
         self, topic: str, partition: int, isr: Collection[int] | None = None, timeout: Duration = 10.0
     ) -> None:
-        """Wait until exactly these replicas are in sync, or all of them without `isr`, for at most `timeout` (seconds, a string or a timedelta). Raises TimeoutError
-        with what was seen."""
+        """Wait until the replicas in sync are exactly those that are wanted. `isr` has the ids of their nodes; without it all replicas are wanted.
+
+        `timeout` is the longest wait: seconds, a string or a timedelta. Raises TimeoutError with what was seen."""
         self._several().await_isr(topic, partition, isr, duration_s(timeout, "timeout"))
 
     def acked_check(self, acked: Iterable[tuple[str, bytes]]) -> int:

@@ -27,6 +27,12 @@ from streamactors.broker.config.unsupported import WITHOUT_EFFECT, why_refused
 
 Plain = str | int | float | bool | None
 
+
+def plain_text(value: Plain) -> str:
+    """Return the text of a setting's value, as Apache Kafka writes it: true, not True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 QUORUM_IN_LOG: Final = "streamactors.quorum.in.log"
 """Marks the static settings of a controller whose metadata log names the voters; `stored_quorum` sets it."""
 
@@ -79,7 +85,7 @@ class BrokerConfig(
         for name, value in (settings or {}).items():
             if value is None:
                 continue
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = plain_text(value)
             if name in cls.declared() or _is_of_listener(name):
                 static[name] = text
             elif name in WITHOUT_EFFECT:

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -93,8 +94,15 @@ class ChildBroker:
         self.local_address: str = answer["local_address"]
         self.cluster_id: str = answer["cluster_id"]
         self.data_folder = Path(answer["data_folder"])
+        self.ports: list[int] = answer["ports"]
         if answer["temporary"]:
             self._temporary = self.data_folder
+
+    def arguments_again(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a broker at the same address with the same data."""
+        from streamactors.broker.launch.embedded import same_place
+
+        return same_place(arguments, self.ports, self.data_folder, temporary=self._temporary is not None)
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send the process a message, a line of JSON. It is lost if the process has ended."""
@@ -169,8 +177,11 @@ class ChildBroker:
         self._process.wait()
         self._socket.close()
 
-    def close(self) -> None:
-        """Stop the process, or kill it if it does not stop in time or the wait is interrupted; remove a temporary folder."""
+    def close(self, *, keep: bool = False) -> None:
+        """Stop the process, or kill it if it does not stop in time or the wait is interrupted; remove a temporary folder, unless it is to `keep`."""
+        if keep:
+            self.tell({"keep": True})
+            self.await_followed()
         with suppress(OSError):  # the child has closed it already
             self._socket.shutdown(socket.SHUT_RDWR)  # the child sees this even if a fork of this process holds a copy
         self._socket.close()
@@ -189,7 +200,7 @@ class ChildBroker:
             self._process.wait()
             raise
         finally:
-            if self._temporary is not None:  # the child has removed it, unless it was killed
+            if self._temporary is not None and not keep:  # the child has removed it, unless it was killed
                 shutil.rmtree(self._temporary, ignore_errors=True)
 
 
@@ -217,7 +228,7 @@ def _read_message(end: socket.socket, timeout_s: float | None) -> dict[str, Any]
 
 def _child(descriptor: int) -> int:
     """Run the broker that the parent describes; return the exit code."""
-    from streamactors.broker.launch.embedded import assemble_arguments, bootstrap_servers, local_address
+    from streamactors.broker.launch.embedded import assemble_arguments, bootstrap_servers, local_address, ports
     from streamactors.broker.launch.standalone import run
     from streamactors.errors import StreamActorsError
     from streamactors.json_log import configure
@@ -237,6 +248,7 @@ def _child(descriptor: int) -> int:
         try:
             assembled, metrics = assemble_arguments(arguments)
             served: list[Broker] = []
+            kept: list[Path] = []
 
             def ready(broker: Broker) -> None:
                 served.append(broker)
@@ -246,6 +258,7 @@ def _child(descriptor: int) -> int:
                     "cluster_id": broker.node.cluster_id,
                     "data_folder": str(assembled.folder),
                     "temporary": assembled.temporary,
+                    "ports": ports(broker),
                 }
                 _tell(end, answer)
 
@@ -256,10 +269,14 @@ def _child(descriptor: int) -> int:
                 if message.get("ask") == "internals":
                     _tell(end, {"followed": message["number"], "internals": _internals(served)})
                     return
-                LINKS.follow(message)
+                if message.get("keep"):
+                    kept.append(assembled.folder)
+                else:
+                    LINKS.follow(message)
                 _tell(end, {"followed": message["number"]})
 
-            run(assembled, ready, metrics=metrics, parent_pipe=descriptor, on_line=told)
+            keeps = partial(bool, kept)
+            run(assembled, ready, metrics=metrics, parent_pipe=descriptor, on_line=told, keeps=keeps)
         except StreamActorsError as error:
             _tell(end, {"error": str(error)})
             return 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ def assemble_arguments(arguments: Mapping[str, Any]) -> tuple[Assembled, Metrics
         settings=arguments["settings"],
         add_scram=arguments.get("add_scram", ()),
         acls=arguments.get("acls", ()),
+        temporary=arguments.get("temporary", False),
     )
     if metrics is None:
         return assembled, None
@@ -43,6 +44,18 @@ def local_address(broker: Broker) -> str:
     """Return the address of the broker on its own machine, whatever it advertises."""
     first = broker.node.listeners[0]
     return address(_LOOPBACK.get(first.host, first.host), first.port)
+
+
+def ports(broker: Broker) -> list[int]:
+    """Return the ports of the listeners, in the order of `listen`."""
+    return [each.port for each in broker.node.listeners if not each.for_controllers]
+
+
+def same_place(arguments: Mapping[str, Any], bound: Sequence[int], folder: Path, *, temporary: bool) -> dict[str, Any]:
+    """Return the arguments of a Cluster's broker with the ports and the data folder of one that has run with them."""
+    parts = [part for each in arguments["listen"] for part in each.split(",")]
+    listen = [f"{part.rpartition(':')[0]}:{port}" for part, port in zip(parts, bound, strict=True)]
+    return {**arguments, "listen": listen, "data": str(folder), "temporary": temporary}
 
 
 class EmbeddedBroker:
@@ -67,13 +80,18 @@ class EmbeddedBroker:
         self.cluster_id = self._broker.node.cluster_id
         self.data_folder: Path = self._assembled.folder
         self.pid = os.getpid()
+        self.ports = ports(self._broker)
 
     def internals(self) -> dict[str, Any] | None:
         """Return what the broker knows of itself, see `broker/server/internals.py`; None if its data plane does not answer within five seconds."""
         return look_into(self._broker.internals)
 
-    def close(self) -> None:
-        """Stop the broker and remove a temporary folder."""
+    def arguments_again(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a broker at the same address with the same data."""
+        return same_place(arguments, self.ports, self.data_folder, temporary=self._assembled.temporary)
+
+    def close(self, *, keep: bool = False) -> None:
+        """Stop the broker and remove a temporary folder, unless it is to `keep`."""
         try:
             if self._metrics is not None:
                 self._metrics.close()
@@ -81,4 +99,5 @@ class EmbeddedBroker:
             try:
                 self._broker.stop()
             finally:
-                self._assembled.discard()
+                if not keep:
+                    self._assembled.discard()

@@ -34,16 +34,18 @@ def run(
     metrics: MetricsEndpoint | None = None,
     parent_pipe: int | None = None,
     on_line: Callable[[bytes], object] = lambda _: None,
+    keeps: Callable[[], bool] = lambda: False,
 ) -> None:
     """Run a broker until SIGTERM, SIGINT or SIGHUP, or until `parent_pipe` closes; then stop it cleanly.
 
     `ready` is called when the broker accepts connections, `on_line` with every line that comes through `parent_pipe`.
+    A temporary folder is removed, unless `keeps()` is True at the end.
     Raises BrokerStartError if the broker cannot start, or cannot continue because its disk has failed.
     """
     stop = threading.Event()
     serving = threading.Event()
     with ExitStack() as undo:
-        undo.callback(assembled.discard)
+        undo.callback(lambda: None if keeps() else assembled.discard())
         _on_signals(stop, undo)  # before the slow import: an early signal must not leave a folder
         if parent_pipe is not None:
             _watch_parent(parent_pipe, stop, serving, on_line)

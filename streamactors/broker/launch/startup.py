@@ -45,8 +45,11 @@ def assemble(
     settings: Mapping[str, Plain] | None = None,
     add_scram: Sequence[str] = (),
     acls: Sequence[Mapping[str, str]] = (),
+    temporary: bool = False,
 ) -> Assembled:
-    """Return the checked configuration, and make a temporary folder if none is named. Raises InvalidSetting first."""
+    """Return the checked configuration, and make a temporary folder if none is named. Raises InvalidSetting first.
+
+    `temporary`: the named folder is one that an earlier broker made."""
     given = merged(listen=listen, advertise=advertise, data=data, properties=properties, settings=settings or {})
     config = BrokerConfig.of(given)
     listener_specs(config)
@@ -56,7 +59,7 @@ def assemble(
 
         first = first_commands(add_scram, acls)
     if config.data_folder:
-        return Assembled(config, Path(config.data_folder).expanduser().absolute(), temporary=False, first=first)
+        return Assembled(config, Path(config.data_folder).expanduser().absolute(), temporary, first)
     return Assembled(config, Path(tempfile.mkdtemp(prefix="streamactors-")), temporary=True, first=first)
 
 

@@ -321,3 +321,56 @@ def test_one_node_has_no_socket_to_itself() -> None:
         assert len(listening) == 1
         assert not [row for row in rows if row[1] in ours and row[3] == "01" and row[2] in ours]
         assert not [row for row in rows if row[2] in listening and row[9] in inodes], "it is its own client"
+
+
+@EITHER
+def test_a_restarted_broker_has_its_address_and_its_temporary_data(process: bool) -> None:
+    with Cluster(process=process, listen=["127.0.0.1:0", "INSIDE://127.0.0.1:0"]) as cluster:
+        cluster.create_topic("kept")
+        addresses, folder = cluster.bootstrap_servers, cluster.data_folder
+        for _ in range(2):
+            cluster.stop(1)
+            assert folder.exists()
+            cluster.start(1)
+            assert (cluster.bootstrap_servers, cluster.data_folder) == (addresses, folder)
+            with pytest.raises(BrokerError, match="already exists"):
+                cluster.create_topic("kept")
+    assert not folder.exists()
+
+
+@EITHER
+def test_a_restarted_broker_with_logins_knows_its_users(process: bool) -> None:
+    with Cluster(process=process, users={"ann": "secret"}, acls=[]) as cluster:
+        cluster.create_topic("kept")
+        cluster.stop(1)
+        cluster.start(1)
+        with pytest.raises(BrokerError, match="already exists"):
+            cluster.create_topic("kept")
+
+
+def test_a_killed_broker_starts_again_and_a_stopped_one_leaves_nothing() -> None:
+    with Cluster(process=True) as cluster:
+        cluster.create_topic("kept")
+        folder = cluster.data_folder
+        cluster.kill(1)
+        cluster.start(1)
+        assert "kept" in topics(cluster)
+        cluster.stop(1)
+    assert not folder.exists()
+
+
+def test_a_broker_in_this_process_cannot_be_killed() -> None:
+    with Cluster() as cluster:
+        with pytest.raises(BrokerStartError, match="process=True"):
+            cluster.kill(1)
+        with pytest.raises(BrokerStartError, match="there is no node 2; this Cluster has node 1"):
+            cluster.stop(2)
+
+
+def test_settings_of_a_topic_may_be_numbers() -> None:
+    with Cluster() as cluster:
+        cluster.create_topic("t", config={"retention.ms": 77, "unclean.leader.election.enable": True})
+        with connect(cluster) as client:
+            wanted = {"resource_type": 2, "resource_name": "t", "configuration_keys": None}
+            found = {each.name: each.value for each in client.call(32, 4, {"resources": [wanted]}).results[0].configs}
+    assert (found["retention.ms"], found["unclean.leader.election.enable"]) == ("77", "true")

@@ -24,7 +24,7 @@ arguments = json.loads(lines.readline())
 {body}
 """
 READY = """
-ready = {{"bootstrap_servers": "h:1", "local_address": "h:2", "cluster_id": "c", "data_folder": {folder!r}, "temporary": {temporary}}}
+ready = {{"bootstrap_servers": "h:1", "local_address": "h:2", "cluster_id": "c", "data_folder": {folder!r}, "temporary": {temporary}, "ports": [1]}}
 text = json.dumps(ready).encode() + b"\\n"
 end.sendall(text[:10])
 end.sendall(text[10:])
