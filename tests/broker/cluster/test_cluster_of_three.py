@@ -335,7 +335,7 @@ def test_a_group_and_its_offsets_survive_their_coordinator(three: Cluster) -> No
 
 def test_one_broker_has_no_nodes_and_a_wrong_node_is_named() -> None:
     with Cluster() as one, pytest.raises(BrokerStartError, match=r"Cluster\(brokers=3\)"):
-        one.kill(1)
+        one.pause(1)
     with pytest.raises(BrokerStartError, match="1 to 9"):
         Cluster(brokers=10)
     with pytest.raises(BrokerStartError, match="listen is for one broker"):
