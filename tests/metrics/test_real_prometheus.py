@@ -180,6 +180,36 @@ def test_the_files_are_right_for_promtool(tmp_path):
     assert "19 rules found" in checked.stdout
 
 
+FULL_DISK = """
+rule_files: [prometheus-alerts.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: streamactors_broker_disk_free_bytes{folder="full"}
+        values: 900000x240
+      - series: streamactors_broker_disk_free_bytes{folder="fills"}
+        values: 90000000000-300000000x240
+      - series: streamactors_broker_disk_free_bytes{folder="roomy"}
+        values: 90000000000x240
+    promql_expr_test:
+      - expr: sum by (folder) (ALERTS{alertname="DiskFillsUp", alertstate="firing"})
+        eval_time: 3h
+        exp_samples:
+          - {labels: '{folder="full"}', value: 1}
+          - {labels: '{folder="fills"}', value: 1}
+"""
+
+
+def test_a_disk_that_is_full_keeps_its_alert(tmp_path):
+    # Free bytes that stay at 0.9 MB predict no further fall: the alert ended when the disk was full.
+    shutil.copy(MONITORING / "prometheus-alerts.yml", tmp_path)
+    (tmp_path / "full.yml").write_text(FULL_DISK)
+    program = [TOOLS[1] or "", "test", "rules", str(tmp_path / "full.yml")]
+    checked = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_promtool_finds_nothing_wrong_with_the_names(world):
     names = world.get("label/__name__/values")
     lines = "".join(f"# HELP {name} x\n# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}\n{name} 1\n" for name in names if name.startswith("streamactors_"))  # fmt: skip
