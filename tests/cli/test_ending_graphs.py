@@ -16,9 +16,19 @@ from streamactors.broker import Cluster
 from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.cli.graphs.run_metrics import live, readiness, serve_metrics
 from streamactors.cli.graphs.supervised import SupervisedRun
-from streamactors.errors import StageFailed
-from streamactors.kafka import Consumer, ConsumerSettings, Producer, ProducerRecord, ProducerSettings, Subscriptions
+from streamactors.errors import BuildError, StageFailed
+from streamactors.kafka import (
+    Consumer,
+    ConsumerSettings,
+    Producer,
+    ProducerRecord,
+    ProducerSettings,
+    Subscriptions,
+    TopicPartition,
+)
+from streamactors.kafka.state.changelogs.changelog_topics import RestoreProgress
 from streamactors.metrics.registry import SystemCollector, registry_of
+from tests.actors.eventually import eventually
 
 
 def test_stop_ends_every_source_of_a_graph_and_what_is_in_flight_is_finished():
@@ -54,6 +64,42 @@ def test_the_error_of_a_run_is_that_of_its_stream():
     with SupervisedRun(Source.range(0, 5).map(lambda n: 1 // (n - 2)).to(Sink.ignore())) as running:
         assert running.wait(30)
         assert isinstance(running.error, (ZeroDivisionError, StageFailed))
+
+
+def test_a_consumer_whose_settings_are_refused_ends_the_run(monkeypatch):
+    # the stream failed before there was a consumer, so nothing completed is_shutdown, and the command waited for it for ever
+    monkeypatch.setenv("STREAMACTORS_KAFKA_ENABLE_AUTO_COMMIT", "true")
+    settings = ConsumerSettings("127.0.0.1:1", group_id="g")
+    with SupervisedRun(Consumer.source(settings, Subscriptions.topics("numbers")).to(Sink.ignore())) as running:
+        assert running.wait(30)
+        assert isinstance(running.error, BuildError)
+        assert isinstance(running.controls[0].is_shutdown.exception(0), BuildError)
+
+
+def test_a_run_that_restores_state_is_not_ready():
+    with SupervisedRun(Source.repeat(1).to(Sink.ignore())) as running:
+        assert readiness(running) == (True, [])
+        restore = RestoreProgress(1_000, "views-0")
+        restore.read(10)
+        try:
+            assert readiness(running) == (False, ["restoring views-0: 10 of at most 1000 entries"])
+        finally:
+            restore.end()
+        assert readiness(running) == (True, [])
+
+
+@pytest.mark.expects_log("lost numbers-0")
+def test_a_run_whose_partitions_are_lost_is_not_ready_until_it_has_an_assignment_again():
+    with Cluster() as cluster:
+        cluster.create_topic("numbers", 1)
+        settings = ConsumerSettings(cluster.bootstrap_servers, group_id="g")
+        with SupervisedRun(Consumer.source(settings, Subscriptions.topics("numbers")).to(Sink.ignore())) as running:
+            eventually(lambda: readiness(running)[0], 60)
+            rebalances = running.controls[0].look.__self__._rebalances
+            rebalances.on_lost([TopicPartition("numbers", 0)])
+            assert readiness(running) == (False, ["Consumer.source: the consumer of group g has no assignment"])
+            rebalances.on_assigned([TopicPartition("numbers", 0)])
+            assert readiness(running) == (True, [])
 
 
 def test_metrics_show_the_consumers_of_a_run():

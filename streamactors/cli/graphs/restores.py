@@ -14,7 +14,15 @@ from streamactors.cli.progress import Count, progress
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from streamactors.kafka.state.changelogs.watching import Restoring
+
 WATCHING: Final = "streamactors.kafka.state.changelogs.watching"
+
+
+def running_restores() -> list[Restoring]:
+    """Return the restores of this process that have entries to read. Any thread."""
+    watching = sys.modules.get(WATCHING)  # a run without state has not loaded it
+    return [each for each in watching.RESTORES if each.offsets] if watching is not None else []
 
 
 class Restores:
@@ -34,8 +42,7 @@ class Restores:
 
     def look(self) -> None:
         """Begin, move or end the bar."""
-        watching = sys.modules.get(WATCHING)  # a run without state has not loaded it
-        running = [each for each in watching.RESTORES if each.offsets] if watching is not None else []
+        running = running_restores()
         if not running:
             if self._count is not None:
                 self._shown.close()

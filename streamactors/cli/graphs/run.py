@@ -125,8 +125,8 @@ def command(
     committed, and the process ends. A second signal ends it at once.
 
     MODULE is a module's name or the path of a .py file, GRAPH a runnable graph in it or a function of no arguments that
-    returns one. Exit code: 0 the stream ended or was drained, 1 it failed or did not drain in time, 130 Ctrl-C, 143 SIGTERM
-    before the end of sources that end by themselves, such as files.
+    returns one. Exit code: 0 the stream ended or was drained, 1 it failed or did not drain in time, 2 an option, the graph's
+    name or a port is wrong, 130 Ctrl-C, 143 SIGTERM before the end of sources that end by themselves, such as files.
 
     \b
     Examples:

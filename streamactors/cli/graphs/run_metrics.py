@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from streamactors.broker.http.endpoint import HttpEndpoint, Page, Status
 from streamactors.broker.http.endpoint_address import MetricsEndpoint
+from streamactors.cli.graphs.restores import running_restores
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def live(running: SupervisedRun) -> Status:
 
 
 def readiness(running: SupervisedRun) -> tuple[bool, list[str]]:
-    """Return whether the run takes records, and the reasons why not: it drains, or a consumer has not joined its group."""
+    """Return whether the run takes records, and the reasons why not: it drains, a consumer has no assignment, or state is being restored."""
     if running.stopping:
         return False, ["draining"]
     missing = []
@@ -51,7 +52,10 @@ def readiness(running: SupervisedRun) -> tuple[bool, list[str]]:
         except TimeoutError:
             joined = False
         if not joined and not control.is_shutdown.done():
-            missing.append(f"{control.graph}: the consumer of group {control.group or 'none'} has no assignment yet")
+            missing.append(f"{control.graph}: the consumer of group {control.group or 'none'} has no assignment")
+    missing += [
+        f"restoring {each.what}: {each.entries} of at most {each.offsets} entries" for each in running_restores()
+    ]
     return not missing, missing
 
 

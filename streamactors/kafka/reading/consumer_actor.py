@@ -420,4 +420,4 @@ class ConsumerActor(Actor):  # type: ignore[misc]  # Thespian is untyped
         found = snapshot(
             context.state, tracked, bounds, client.starts, received, self._commits.committed, self._clock.wall_ms()
         )
-        return {**found, "joined": self._rebalances.joined, "rebalances": self._rebalances.log.total}
+        return {**found, "joined": self._rebalances.is_member(), "rebalances": self._rebalances.log.total}

@@ -262,4 +262,6 @@ class ConsumerLogic(SourceLogic):
 
     def fail_stage(self, error: BaseException) -> None:
         self._failure = error  # no cancellation tells of a step inside this stage
+        if not self.consumer.started:  # refused settings: no consumer will say that it is closed
+            self.control.is_shutdown.try_fail(error)
         super().fail_stage(error)

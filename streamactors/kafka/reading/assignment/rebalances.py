@@ -88,13 +88,19 @@ class Rebalances:
         self.log = RebalanceLog()
         self.joined = False
         """Whether the consumer has had its first assignment."""
+        self.is_lost = False
+        """Whether the partitions were lost, and the group has assigned none since."""
         self._waiting = WaitingMember(context, lambda: self.joined)
-        self._empty = EmptyMember(context, lambda: self.joined)
+        self._empty = EmptyMember(context, self.is_member)
 
     def begin(self) -> None:
         """The consumer has subscribed; a warning follows if its group assigns nothing for long."""
         self._waiting.begin()
         self._empty.begin()
+
+    def is_member(self) -> bool:
+        """Return whether the consumer has an assignment, maybe of no partitions. Any thread."""
+        return self.joined and not self.is_lost
 
     def cancel(self) -> None:
         """The consumer is closed."""
@@ -102,15 +108,15 @@ class Rebalances:
         self._empty.cancel()
 
     def on_members_without(self, message: MembersWithout) -> None:
-        """The group is stable, and these members have no partitions: if this one is among them, that is its first assignment."""
+        """The group is stable, and these members have no partitions: if this one is among them, that is its first assignment, or that after a loss."""
         client = self._context.client
-        if not self.joined and client is not None and client.member_id() in message.members:
+        if not self.is_member() and client is not None and client.member_id() in message.members:
             self.on_assigned([])
 
     def on_assigned(self, keys: list[TopicPartition]) -> None:
         context, began_s = self._context, time.monotonic()
         why = CHOSEN if not self._in_group else GROUP if self.joined else JOINED
-        self.joined = True
+        self.joined, self.is_lost = True, False
         self._commits.lost.clear()
         self.membership.changed()
         epoch = next_epoch()
@@ -172,6 +178,10 @@ class Rebalances:
         gone = self._drop(keys)
         self._calls.lost(gone, context.client)
         self._end(gone)
+        if not self.is_lost and context.client is not None and not context.stopping:
+            self.is_lost = True
+            self._empty = EmptyMember(context, self.is_member)
+            self._empty.begin()
         self.log.note("lost", keys, LOST, began_s)
 
     def _drop(self, keys: list[TopicPartition]) -> list[AssignedPartition]:
