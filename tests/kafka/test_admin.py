@@ -5,16 +5,20 @@ from __future__ import annotations
 from concurrent.futures import Future
 
 import pytest
+from click.testing import CliRunner
 
+from streamactors.broker import Cluster
 from streamactors.broker.apis import api09_offset_fetch
 from streamactors.broker.errors import ErrorCode
 from streamactors.broker.group.group_messages import FetchedOffsets
 from streamactors.broker.group.groups import Groups
+from streamactors.cli.clusters.topics import command
 from streamactors.kafka import Admin, ProducerSettings, SendProducer, TopicPartition
 from streamactors.kafka.client.admin import EARLIEST, LATEST
 from streamactors.kafka.errors import GroupNotFound, NoBroker, TopicError, TopicNotFound
 from streamactors.kafka.producer_record import ProducerRecord
 from streamactors.kafka.settings import ClientSettings
+from tests.actors.eventually import eventually
 
 
 def test_topics_settings_offsets_and_groups_are_managed_with_the_settings_of_a_client(cluster, settings):
@@ -54,6 +58,21 @@ def test_offsets_are_found_though_the_leader_that_the_client_knows_does_not_answ
             assert admin.offsets(dict.fromkeys(keys, LATEST)) == dict.fromkeys(keys, 0)
         finally:
             kafka_cluster.resume(3)
+
+
+def test_a_topic_with_a_partition_that_has_no_leader_is_described():
+    # "the offsets of one-1: Failed to query partition leaders" was all that `topics describe` printed
+    with Cluster(brokers=2, controllers=1) as two, Admin(ClientSettings(two.bootstrap_servers)) as admin:
+        admin.create("one", 2, 1)
+        eventually(lambda: {each.leader for each in admin.placements().values()} == {1, 2}, 30)
+        (gone,) = [key.partition for key, each in admin.placements().items() if each.leader == 2]
+        two.kill(2)
+        eventually(lambda: admin.placements()[TopicPartition("one", gone)].leader == -1, 60)
+        ran = CliRunner().invoke(command, ["describe", "one", "--bootstrap", two.bootstrap_servers])
+        rows = {line.split()[0]: line.split() for line in ran.output.splitlines()}
+        assert ran.exit_code == 0
+        assert rows[str(gone)] == [str(gone), "none", "2", "-", "-", "-"]
+        assert rows[str(1 - gone)] == [str(1 - gone), "1", "1", "1", "0", "0"]
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])

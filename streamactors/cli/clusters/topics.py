@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from streamactors.cli.bootstrap import admin_client, bootstrap_option
-from streamactors.cli.tables import json_option, print_json, print_table
+from streamactors.cli.tables import NONE, json_option, print_json, print_table
 
 MOST_PARTITIONS = 100_000  # that librdkafka asks for
 MOST_REPLICAS = 32_767  # that the protocol can say
@@ -92,7 +92,8 @@ def create(
 @click.argument("topic")
 @json_option
 def describe(bootstrap: str, topic: str, as_json: bool) -> None:
-    """Show a topic's partitions with leader, first offset and end, and the settings that the topic overrides.
+    """Show a topic's partitions with leader, first offset and end, and the settings that the topic overrides. A partition
+    without leader has "none" there, and "-" for its offsets (null with --json).
 
     \b
     Example:
@@ -100,12 +101,22 @@ def describe(bootstrap: str, topic: str, as_json: bool) -> None:
     """
     detail = admin_client(bootstrap).describe(topic)
     if as_json:
-        print_json(partition._asdict() for partition in detail.partitions)
+        print_json(
+            {**p._asdict(), **{name: None for name in ("leader", "earliest", "latest") if getattr(p, name) < 0}}
+            for p in detail.partitions
+        )
         return
     print_table(
         ("partition", "leader", "replicas", "in sync", "earliest", "latest"),
         [
-            (p.partition, p.leader, ",".join(map(str, p.replicas)), ",".join(map(str, p.in_sync)), p.earliest, p.latest)
+            (
+                p.partition,
+                "none" if p.leader < 0 else p.leader,
+                ",".join(map(str, p.replicas)),
+                ",".join(map(str, p.in_sync)) or NONE,
+                NONE if p.earliest < 0 else p.earliest,
+                NONE if p.latest < 0 else p.latest,
+            )
             for p in detail.partitions
         ],
     )

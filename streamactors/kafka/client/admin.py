@@ -109,8 +109,9 @@ class Admin:
             raise self._connection.failure(error, "the cluster's id") from None
 
     def describe(self, name: str) -> TopicDetail:
-        """Return a topic with its partitions, offsets and own settings. Raises TopicNotFound."""
-        partitions = self.partitions(name)
+        """Return a topic with its partitions, offsets and own settings; -1 for the leader and offsets of a partition without leader. Raises
+        TopicNotFound."""
+        partitions = self._partitions(name, leaderless_ok=True)
         resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name)
         (future,) = self._client.describe_configs([resource], **_WAIT).values()
         own = ck_admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
@@ -119,12 +120,17 @@ class Admin:
 
     def partitions(self, name: str) -> tuple[PartitionDetail, ...]:
         """Return the partitions of a topic with their offsets. A client that may read the topic may ask. Raises TopicNotFound."""
-        found = sorted(self._topic(name).partitions.items())
-        keys = [TopicPartition(name, number) for number, _ in found]
-        earliest, latest = (self.offsets(dict.fromkeys(keys, at)) for at in (EARLIEST, LATEST))
+        return self._partitions(name)
+
+    def _partitions(self, name: str, *, leaderless_ok: bool = False) -> tuple[PartitionDetail, ...]:
+        found = {TopicPartition(name, number): p for number, p in sorted(self._topic(name).partitions.items())}
+        asked = [key for key, p in found.items() if p.leader >= 0 or not leaderless_ok]
+        earliest, latest = (self.offsets(dict.fromkeys(asked, at)) for at in (EARLIEST, LATEST))
         return tuple(
-            PartitionDetail(number, p.leader, tuple(p.replicas), tuple(p.isrs), earliest[key], latest[key])
-            for (number, p), key in zip(found, keys, strict=True)
+            PartitionDetail(
+                key.partition, p.leader, tuple(p.replicas), tuple(p.isrs), earliest.get(key, -1), latest.get(key, -1)
+            )
+            for key, p in found.items()
         )
 
     def create(

@@ -18,7 +18,7 @@ class TopicSummary(NamedTuple):
 
 
 class PartitionDetail(NamedTuple):
-    """A partition with its brokers and the range of its offsets."""
+    """A partition with its brokers and the range of its offsets; -1: it has no leader, so its offsets are not known."""
 
     partition: int
     leader: int
