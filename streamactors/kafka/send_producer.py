@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from typing import Any
 
 from streamactors.actors.futures import StreamFuture
@@ -17,7 +18,8 @@ from streamactors.kafka.serdes.serdes import writing_function
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.writing.deliveries import Slot
 
-Waiting = tuple[ProducerRecord, Slot, StreamFuture[RecordMetadata]]
+Waiting = tuple[ProducerRecord, Slot, StreamFuture[RecordMetadata], Context]
+"""A record, where its report goes, its future, and the context of the call: the span of the caller is current in it."""
 
 
 class SendProducer:
@@ -46,7 +48,7 @@ class SendProducer:
             if self._closed:
                 future.try_fail(ProducerFailed("the SendProducer is closed"))
                 return future
-            self._unsent.append((record, {}, future))
+            self._unsent.append((record, {}, future, copy_context()))
             ready = self._ready
         if ready:
             self._move_on()
@@ -65,22 +67,22 @@ class SendProducer:
             failed = [] if self._ready else list(self._unsent)
             if failed:
                 self._unsent.clear()
-        for _, _, future in failed:
+        for _, _, future, _ in failed:
             future.try_fail(error)
 
     def _move_on(self) -> None:
         failed: list[tuple[StreamFuture[RecordMetadata], BaseException]] = []
         with self._lock:
             while self._unsent:
-                record, slot, future = self._unsent[0]
+                record, slot, future, context = self._unsent[0]
                 try:
-                    self._client.send(record, slot.setdefault)
+                    context.run(self._client.send, record, slot.setdefault)
                 except BufferError:
                     break
                 except Exception as raised:  # noqa: BLE001  # the future's
                     failed.append((future, raised))
                 else:
-                    self._sent.append((record, slot, future))
+                    self._sent.append((record, slot, future, context))
                 self._unsent.popleft()
         for future, error in failed:
             future.try_fail(error)
@@ -90,7 +92,7 @@ class SendProducer:
         with self._lock:
             ended = [waiting for waiting in self._sent if waiting[1]]
             self._sent = deque(waiting for waiting in self._sent if not waiting[1])
-        for record, slot, future in ended:
+        for record, slot, future, _ in ended:
             if None in slot:
                 future.try_complete(RecordMetadata((slot[None],)))
             else:
@@ -134,7 +136,7 @@ class SendProducer:
             left = [*self._sent, *self._unsent]
             self._sent.clear()
             self._unsent.clear()
-        for record, _, future in left:
+        for record, _, future, _ in left:
             future.try_fail(ProducerFailed(f"topic {record.topic}: not acknowledged when the producer was closed"))
 
     def __enter__(self) -> SendProducer:

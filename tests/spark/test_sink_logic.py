@@ -177,7 +177,7 @@ def test_a_stage_that_stops_while_its_query_is_prepared_holds_nothing(
         def __init__(self, *arguments: Any) -> None:
             self.name = f"opened with {len(arguments)}"
 
-        def open(self, *_: Any) -> None:
+        def open(self, *_: Any, **__: Any) -> None:
             held.add(self.name)
             stop("in the middle")
 

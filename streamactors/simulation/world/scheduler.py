@@ -107,9 +107,9 @@ class Scheduler:
         self._set_timer(self.now_us + max(0, delay_us), step, 0)
         return step
 
-    def _set_timer(self, due_us: int, what: Task | Step, token: int) -> None:
+    def _set_timer(self, due_us: int, what: Task | Step, ticket: int) -> None:
         self._set_timers += 1
-        heapq.heappush(self._due, (due_us, self._set_timers, what, token))
+        heapq.heappush(self._due, (due_us, self._set_timers, what, ticket))
 
     # ---- what tasks call ----
 
@@ -123,9 +123,9 @@ class Scheduler:
         if self.ending or task.gone:
             raise TaskEnded
         task.waits, task.parked, task.timed_out = waits, True, False
-        task.token += 1
+        task.ticket += 1
         if until_us is not None:
-            self._set_timer(until_us, task, task.token)
+            self._set_timer(until_us, task, task.ticket)
         self._leave(task)
         return not task.timed_out
 
@@ -282,9 +282,9 @@ class Scheduler:
         """Nothing is ready: go to the next timer, and make ready what is due."""
         due = self._due
         while due:
-            when_us, _, what, token = due[0]
+            when_us, _, what, ticket = due[0]
             if isinstance(what, Task):
-                if what.gone or not what.parked or what.token != token:
+                if what.gone or not what.parked or what.ticket != ticket:
                     heapq.heappop(due)
                     continue
             elif what.cancelled:
@@ -301,12 +301,12 @@ class Scheduler:
         self.now_us = max(self.now_us, when_us)
         self._reads = 0
         while due and due[0][0] <= self.now_us:
-            _, _, what, token = heapq.heappop(due)
+            _, _, what, ticket = heapq.heappop(due)
             if isinstance(what, Step):
                 if not what.cancelled:
                     what.cancelled = True
                     self.spawn(what.run, what.what, what.instance)
-            elif what.parked and what.token == token and not what.gone:
+            elif what.parked and what.ticket == ticket and not what.gone:
                 what.timed_out = True
                 self.wake(what)
         if self._conditions:

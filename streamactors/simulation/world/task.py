@@ -25,7 +25,7 @@ _LIBRARY: Final = tuple(module.__file__ or "" for module in (threading, queue, s
 class Task:
     """`number` orders the tasks of a run. `ident` is what `threading.get_ident` returns in the task.
 
-    `waits`: what the task waits for, while it is parked. `token` changes at each wait, so that an old timer wakes nobody."""
+    `waits`: what the task waits for, while it is parked. `ticket` changes at each wait, so that an old timer wakes nobody."""
 
     __slots__ = (
         "calm",
@@ -42,8 +42,8 @@ class Task:
         "raises",
         "run",
         "sentinel",
+        "ticket",
         "timed_out",
-        "token",
         "waits",
     )
 
@@ -59,7 +59,7 @@ class Task:
         self.timed_out = False
         self.done = False
         self.gone = False  # its instance has crashed
-        self.token = 0
+        self.ticket = 0
         self.waits = ""
         self.raises: BaseException | None = None  # what a failed condition of `wait` raises in the task
         self.error: BaseException | None = None
