@@ -76,7 +76,9 @@ def test_the_end_of_a_run_is_done_when_its_state_is_closed(
         wait_for(lambda: committed(topic, 1) == {0: 10})
         control.stop()
         assert closing.begun.wait(30)
-        wait_for(lambda: getattr(control, "_current", control)._last_snapshot is not None)  # the consumer is closed
+        wait_for(
+            lambda: (getattr(control, "_stands_for", None) or control)._last_snapshot is not None
+        )  # the consumer is closed
         ends = [control.is_shutdown, *filter(None, [control.completion])]
         assert len(ends) == 1 + exactly_once
         assert not any(end.done() for end in ends)

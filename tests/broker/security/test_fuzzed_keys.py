@@ -27,11 +27,11 @@ BEFORE_LOGIN: Final = (17, 18, 36)
 SERVED: Final = Routes.of_package(apis).ranges
 
 
-def send_each(client: WireClient, rng: random.Random, key: int, version: int) -> int:
-    """Send some requests, and read what comes until the broker ends the connection. Return the number of answers, all of which can be decoded."""
+def send_each(client: WireClient, rng: random.Random, key: int, version: int, count: int = EACH) -> int:
+    """Send `count` requests, and read what comes until the broker ends the connection. Return the number of answers, all of which can be decoded."""
     answers = 0
     with contextlib.suppress(OSError):
-        for _ in range(EACH):
+        for _ in range(count):
             send_one(client, rng, key, version)
     with contextlib.suppress(OSError):  # an answer may be there though the broker has ended the connection
         client.socket.shutdown(socket.SHUT_WR)
@@ -90,8 +90,10 @@ def test_every_api_is_fuzzed_before_and_after_the_login(capfd: pytest.CaptureFix
                 if answered[key]:
                     break
                 version = rng.randint(max(low, known_versions(key)[0]), high)
-                with doors.client(tls=False) as known:  # chance made no request of this key that can be read
+                # Chance made no request of this key that can be read, or the broker ended the connection before it had read the others: then
+                # the client's kernel drops the answer. So it is one request now.
+                with doors.client(tls=False) as known:
                     log_in(known, PASSWORD)
-                    answered[key] += send_each(known, rng, key, version)
+                    answered[key] += send_each(known, rng, key, version, count=1)
         never = [key for key, *_ in SERVED if not answered[key]]
         assert never == [], f"seed {seed}: no answer to any request of these keys"
