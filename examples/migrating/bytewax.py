@@ -26,7 +26,7 @@ def graph(bootstrap: str) -> RunnableGraph[Any]:
         settings, Subscriptions.topics("payments"), value="json", timestamp=paid_at, until="end"
     )
     windows = payments.key_by(lambda payment: payment.value["customer"]).windowed_by(
-        TimeWindows.of_size("1m").with_grace("10s")
+        TimeWindows.of_size("1m").with_grace("5m")
     )
     total = windows.aggregate(int, lambda total, payment: total + payment["amount"], name="amounts")
     return total.suppress(Suppressed.until_window_closes()).to_stream().to_mat(Sink.to_list(), Keep.both)

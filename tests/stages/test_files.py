@@ -311,7 +311,9 @@ def test_two_hundred_runs_leave_no_descriptor_and_no_thread(tmp_path):
     for n in range(200):
         once(n)
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= before
+    eventually(
+        lambda: len(os.listdir("/proc/self/fd")) <= before
+    )  # the last file may be closed a moment after its result
     assert threading.active_count() <= threads + 20, "the pool grows with the load, not with the number of runs"
 
 
