@@ -1,7 +1,7 @@
 """One request of each API that needs a right, and the users that send it: each has one right alone, or all but one.
 
 The names of topics, groups and transactional ids begin with the letter of their kind, so that an entry for the prefix covers those that
-one user's request consumes (the topic that it deletes, for example)."""
+one user's request consumes (the topic that it deletes, for example). The file is long because it has a request of every API."""
 
 from __future__ import annotations
 

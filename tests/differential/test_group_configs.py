@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from streamactors.broker import Cluster
+from streamactors.broker.cluster import profile
 from streamactors.broker.config.group_settings import GroupConfigSettings
 from tests.broker.wire import WireClient
 from tests.differential.apache_kafka import broker as apache
@@ -82,8 +83,11 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], d
         theirs = played(kafka.address)
     finally:
         kafka.stop()
-    with Cluster(listen="127.0.0.1:0") as cluster:
-        return theirs, played(cluster.bootstrap_servers)
+    delay = "group.streams.initial.rebalance.delay.ms"  # a `Cluster` has none, and the answers name it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profile, "PROFILE", {name: value for name, value in profile.PROFILE.items() if name != delay})
+        with Cluster(listen="127.0.0.1:0") as cluster:
+            return theirs, played(cluster.bootstrap_servers)
 
 
 def played(address: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """InitializeShareGroupState: a group coordinator begins a share partition, or sets its offset anew.
 
 Versions: 0.   Authorised: CLUSTER_ACTION CLUSTER.   Errors: INVALID_REQUEST, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION, errors of the coordinator.
-Differs from Apache Kafka: the answer names the topics in the order of the request; a second request with the same state epoch changes
-nothing once a leader has read the state. There it resets what members have acknowledged, although it may only be a late repetition."""
+Differs from Apache Kafka: the answer names the topics in the order of the request; a second request without an offset, with the same state
+epoch, changes nothing once a leader has read the state. There it resets what members have acknowledged, although it may only be a late repetition."""
 
 from __future__ import annotations
 

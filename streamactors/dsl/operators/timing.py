@@ -164,7 +164,7 @@ class TimingOps(Ops[Out, Mat]):
         Completes when: upstream completes.           Cancels when: downstream cancels.
 
         Example:
-            a -1-----2|
+            a -1------2|
             a.keep_alive('20ms', lambda: 0)
         """
         from streamactors.stages.timing.timeouts import KeepAlive

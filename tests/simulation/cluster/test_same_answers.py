@@ -60,6 +60,7 @@ def test_readers_and_writers_get_the_same_answers(servers: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_readers_and_writers_get_the_same_answers_in_many_histories(servers: str) -> None:
     assert differences(servers, reading_history, range(28, 1028)) == []
 
@@ -69,6 +70,7 @@ def test_transactional_producers_get_the_same_answers(servers: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_transactional_producers_get_the_same_answers_in_many_histories(servers: str) -> None:
     assert differences(servers, transaction_history, range(20, 620)) == []
 
@@ -78,5 +80,6 @@ def test_groups_get_the_same_assignments(servers: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_groups_get_the_same_assignments_in_many_histories(servers: str) -> None:
     assert differences(servers, group_history, range(20, 320)) == []

@@ -48,7 +48,7 @@ def test_the_examples_of_a_page_are_drawn_alike_in_a_world(page: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.expects_log("dead letter 1: ActorTerminated for ActorAddr-stage TellLogic")
+@pytest.mark.expects_log("dead letter 1: ActorTerminated for ActorAddr-stage TellLogic", again=True)
 @pytest.mark.parametrize("page", [page for page in PAGES if PAGES[page]])
 def test_the_examples_of_a_page_are_drawn_alike_by_any_seed(page: str) -> None:
     assert {seed: differing for seed in range(1, 20) if (differing := _differing(page, seed))} == {}

@@ -92,8 +92,9 @@ def _initialize(key: ShareKey, stored: Stored | None, ask: InitializeState, know
         return _refused(ErrorCode.FENCED_STATE_EPOCH)
     if not known.exists:
         return _refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if stored is not None and stored.state_epoch == ask.state_epoch and stored.is_used:
-        # A request that was sent again because its answer was lost: members have acknowledged records meanwhile.
+    repeats = stored is not None and stored.state_epoch == ask.state_epoch and stored.is_used
+    if repeats and ask.start_offset == UNINITIALISED:
+        # A request that was sent again because its answer was lost: members have acknowledged records meanwhile. One with an offset is a user's.
         return Decision(StateAnswer())
     state = ShareState(
         0 if stored is None else stored.state.snapshot_epoch + 1,

@@ -1,6 +1,6 @@
 """A plain model of a share partition, record by record, and a random world that drives the real one beside it.
 
-The model knows nothing of batches. It holds one row per record, a log with holes and aborted transactions, and what the share coordinator
+The file is long because the model has every rule of the real one. It knows nothing of batches. It holds one row per record, a log with holes and aborted transactions, and what the share coordinator
 has stored."""
 
 from __future__ import annotations

@@ -66,18 +66,28 @@ def test_a_share_partition_is_begun_with_a_snapshot_and_begun_anew_with_the_next
 
 def test_a_late_repetition_does_not_take_back_what_members_have_acknowledged() -> None:
     # Its answer was lost for thirty seconds, and another attempt had begun the share partition long before.
-    coordinator = _begun(1, 0)
-    assert coordinator.ask(InitializeState(1, 0)) == StateAnswer()
+    coordinator = _begun(1, -1)
+    assert coordinator.ask(InitializeState(1, -1)) == StateAnswer()
     assert len(coordinator.written) == 2, "nothing has read it: it is begun anew, as in Apache Kafka"
     coordinator.ask(ReadState(1))
     done = StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1)
     coordinator.ask(_write(0, done, count=10))
     before = coordinator.stored
-    assert coordinator.ask(InitializeState(1, 0)) == StateAnswer()
+    assert coordinator.ask(InitializeState(1, -1)) == StateAnswer()
     assert (coordinator.stored, len(coordinator.written)) == (before, 4)
     assert coordinator.ask(InitializeState(2, 3)) == StateAnswer()
     assert coordinator.stored is not None
     assert coordinator.stored.state[:5] == (2, 2, 0, 3, ())
+
+
+def test_an_offset_that_a_user_sets_counts_also_in_the_same_epoch() -> None:
+    # An empty group keeps its epoch, so its offsets may be set twice in one; the second time was taken for a repetition.
+    coordinator = _begun(1, 0)
+    coordinator.ask(ReadState(1))
+    coordinator.ask(_write(0, StateBatch(0, 9, RecordState.ACKNOWLEDGED, 1), count=10))
+    assert coordinator.ask(InitializeState(1, 0)) == StateAnswer()
+    assert coordinator.stored is not None
+    assert (coordinator.stored.state.batches, coordinator.stored.state.complete_count) == ((), 0)
 
 
 def test_a_leader_that_takes_over_is_written_down_once() -> None:
