@@ -29,7 +29,7 @@ def programs() -> dict[Path, Path]:
 
 
 def shown(page: Path) -> tuple[str, str]:
-    """Return (program, output) as the page shows them; "" for what it does not show."""
+    """Return (program, output) as the page shows them; empty strings where the page shows none."""
     match = _PROGRAM.search(page.read_text(encoding="utf-8"))
     return (match[1], match[2] or "") if match else ("", "")
 

@@ -28,7 +28,7 @@ def service(bootstrap: str) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.orders = SendProducer(settings, value=Order)
         yield
-        await asyncio.to_thread(app.state.orders.close)  # what was accepted is written before the process ends
+        await asyncio.to_thread(app.state.orders.close)  # writes the accepted records before the process ends
 
     app = FastAPI(lifespan=lifespan)
 

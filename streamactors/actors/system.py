@@ -199,7 +199,7 @@ class ActorSystem:
         The page ends with the system, or by `close()`. `port` 0: a free one. `host`: loopback unless given. `token`: made unless given.
         `allow_changes`: dead letters may be sent again from the page. `redact(element)` returns what a tap shows instead of an element. `hosts`: names
         of a proxy by which the page is reached. Raises DashboardNotServed if the address is not available."""
-        serving = importlib.import_module("streamactors.dashboard.serving")  # the top layer, which nobody else loads
+        serving = importlib.import_module("streamactors.dashboard.serving")  # the top layer: no other module imports it
         return serving.serve(
             self,
             port=port,

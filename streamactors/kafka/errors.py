@@ -79,4 +79,4 @@ class RecordsGone(KafkaError):
 
 
 class StaleAnswer(KafkaError):
-    """A broker's answer is older than what is known of a partition: it may be cut off from its cluster. The same question has another answer later."""
+    """A broker answered with older facts of a partition than the client has: the broker may be cut off from its cluster. Ask again later."""

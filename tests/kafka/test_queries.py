@@ -194,7 +194,7 @@ def test_an_instance_asks_the_other_for_what_it_does_not_have(two_instances):
 
 
 def test_what_cannot_be_answered_now_is_503_and_says_when_to_ask_again(two_instances, monkeypatch):
-    # it was 404, as for a store that nobody has, and a load balancer cannot tell the two
+    # it was 404, as for an unknown store, and a load balancer cannot tell the two
     gone = f"127.0.0.1:{free_port()}"
     monkeypatch.setattr(Peers, "addresses", lambda _: [gone])
     _, address = two_instances[0]

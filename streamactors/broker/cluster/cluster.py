@@ -226,7 +226,7 @@ class Cluster(ClusterControl):
         self._close_at_exit(running)
 
     def _serve_dashboard(self, port: int) -> None:
-        serving = import_module("streamactors.dashboard.serving")  # the top layer, which nobody else loads
+        serving = import_module("streamactors.dashboard.serving")  # the top layer: no other module imports it
         try:
             self._dashboard = serving.serve(
                 None, port=port, name="cluster", broker=self, allow_changes=self._allow_changes
