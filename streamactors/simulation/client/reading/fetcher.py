@@ -14,7 +14,7 @@ from streamactors.simulation.client.errors import kafka_error
 from streamactors.simulation.client.link import Link
 from streamactors.simulation.client.properties import ClientProperties
 from streamactors.simulation.client.reading.beginning import Beginnings
-from streamactors.simulation.client.reading.reading import Reading, messages_of
+from streamactors.simulation.client.reading.reading import UNKNOWN, Reading, messages_of
 from streamactors.simulation.client.reading.ready import Chunk, Notice, Ready
 from streamactors.simulation.cluster.apis.data import Fetch, fetch
 from streamactors.simulation.cluster.partitions.partition import Fetched, FetchRequest
@@ -100,9 +100,9 @@ class Fetcher:
                 self._fetch(reading)
 
     def seek(self, reading: Reading, offset: int) -> None:
-        """Read a partition from another offset on."""
+        """Read a partition from another offset on. Until a record is delivered, it has no position."""
         reading.barrier()
-        reading.begun, reading.start = False, offset
+        reading.begun, reading.start, reading.position = False, offset, UNKNOWN
         self._beginnings.look_up([reading])
 
     # --- the loop of one partition ---
