@@ -1,7 +1,8 @@
 """Which failures of a run's transaction a new run in the same process repairs.
 
 The partitions were taken away, or the membership is stale for good: the next run reads the records from the committed positions again. The broker has
-aborted a transaction that lasted too long, as after a freeze: likewise, also if a record of it was not delivered in time. If the transaction was not overdue, another producer has taken the
+aborted a transaction that lasted too long, as after a freeze: likewise, also if a record of it was not delivered in time, or a call of the transaction
+had no answer in time. If the transaction was not overdue, another producer has taken the
 transactional id. It would be fenced by a restart, and restart itself: the older producer ends, so that one of the two remains.
 
 Owner: the run's transaction."""
@@ -11,7 +12,12 @@ from __future__ import annotations
 from typing import Final
 
 from streamactors.engine.island.run import Run
-from streamactors.kafka.client.diagnosis.delivery_errors import LostId, NotDeliveredInTime, StaleMembership
+from streamactors.kafka.client.diagnosis.delivery_errors import (
+    LostId,
+    NotDeliveredInTime,
+    NotInTime,
+    StaleMembership,
+)
 from streamactors.kafka.settings import ProducerSettings
 from streamactors.kafka.transactions.offsets import TakenAway, TransactionOffsets
 from streamactors.kafka.transactions.writes import TransactionWrites
@@ -30,10 +36,10 @@ def look_for_a_restart(
     error: BaseException,
 ) -> None:
     """Note on the run that a new one repairs `error`, or in the error why none begins. Before any stage fails of it."""
-    if not isinstance(error, TakenAway | StaleMembership | LostId | NotDeliveredInTime):
+    if not isinstance(error, TakenAway | StaleMembership | LostId | NotDeliveredInTime | NotInTime):
         return
     overdue = is_overdue(settings, writes.age_s)
-    if isinstance(error, NotDeliveredInTime) and not overdue:
+    if isinstance(error, NotDeliveredInTime | NotInTime) and not overdue:
         return
     why_not = run.why_no_restart
     if not why_not and not run.may_restart:

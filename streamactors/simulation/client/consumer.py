@@ -174,7 +174,7 @@ class SimConsumer(SimClient):
         reading = self.fetcher.readings.get(key)
         if reading is None and key not in self.fetcher.seen:
             raise failure(ck.KafkaError._UNKNOWN_PARTITION)
-        if reading is None or not reading.begun:
+        if reading is None or not reading.started:
             raise failure(ck.KafkaError._STATE)
         self.fetcher.seek(reading, partition.offset)
 

@@ -70,6 +70,9 @@ class Lock:
     def release(self) -> None:
         """As `threading.Lock.release`; any task may call it."""
         if self._holder is None:
+            scheduler = here()
+            if scheduler is not None and scheduler.ending:
+                return  # the task was ended where it waited for the lock, as a condition does before it goes on
             raise RuntimeError("release unlocked lock")
         self._holder = None
         self._wake()

@@ -33,6 +33,7 @@ OF_MEMBER = {"heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
 TOPICS = {"a": 5, "b": 2}
 QUIET_S = 1.0
 LIMIT_S = 30.0
+_TRIES = 3
 Step = tuple[Any, ...]
 
 
@@ -175,5 +176,15 @@ class Player:
 
     def committed(self) -> Any:
         asked = [ck.TopicPartition(topic, each) for topic, count in self._topics.items() for each in range(count)]
-        found = next(iter(self._members.values())).committed(asked, timeout=LIMIT_S)
+        found = self._asked(next(iter(self._members.values())), asked)
         return [(each.topic[0], each.partition, each.offset) for each in found]
+
+    def _asked(self, member: Any, asked: list[Any]) -> Any:
+        """Ask for committed offsets again after a time-out: librdkafka queues the request until it knows the coordinator, which it promises in no time."""
+        for tries in range(_TRIES):
+            try:
+                return member.committed(asked, timeout=LIMIT_S)
+            except ck.KafkaException as error:
+                if error.args[0].code() != ck.KafkaError._TIMED_OUT_QUEUE or tries == _TRIES - 1:
+                    raise
+        raise AssertionError

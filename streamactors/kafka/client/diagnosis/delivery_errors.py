@@ -110,6 +110,10 @@ class StaleMembership(ProducerFailed):
     """The group has a new generation that the transaction's consumer does not know yet, or the consumer is no member any more."""
 
 
+class NotInTime(ProducerFailed):
+    """A call of the transaction had no answer in its time: no coordinator was there, or this process did not run."""
+
+
 class LostId(ProducerFailed):
     """A newer producer has the transactional id, or the broker has aborted a transaction that lasted too long."""
 
@@ -125,7 +129,13 @@ _STALE = (
 
 def producer_failed(cause: Any, who: str) -> ProducerFailed:
     """Return what an error of librdkafka's producer means."""
-    kind = StaleMembership if cause.code() in _STALE else LostId if cause.code() in OLD_EPOCH else ProducerFailed
+    code, kind = cause.code(), ProducerFailed
+    if code in _STALE:
+        kind = StaleMembership
+    elif code in OLD_EPOCH:
+        kind = LostId
+    elif code == ck.KafkaError._TIMED_OUT:
+        kind = NotInTime
     return kind(f"{who}: {cause.str()} ({cause.name()}){LOST_ID if cause.code() in OLD_EPOCH else ''}")
 
 

@@ -108,7 +108,7 @@ class Fetcher:
     # --- the loop of one partition ---
 
     def _begin(self, reading: Reading, offset: int) -> None:
-        reading.begun = True
+        reading.begun = reading.started = True
         reading.fetch_offset = reading.restart = offset
         self._fetch(reading)
 

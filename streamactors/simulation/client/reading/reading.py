@@ -38,6 +38,7 @@ class Reading:
         "restart",
         "stable",
         "start",
+        "started",
         "unknown",
         "version",
         "waits_for_poll",
@@ -48,7 +49,9 @@ class Reading:
         self.start = start
         """An offset, or librdkafka's OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED."""
         self.begun = False
-        """Whether the beginning is known."""
+        """Whether it is known where to fetch next."""
+        self.started = False
+        """Whether it was ever known: from then on it can be sought, also while another beginning is looked up."""
         self.position = UNKNOWN
         """After the last record that was delivered."""
         self.restart = UNKNOWN

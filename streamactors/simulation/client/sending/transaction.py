@@ -117,12 +117,14 @@ class Transaction:
             elif error in _PASSING:
                 link.later(_BACKOFF_MS, self._add, "partitions of the transaction again")
             else:
-                self._refused(error, "AddPartitionsToTxn")
+                self._refused(error, "Failed to add partitions to transaction")
 
         link.ask(add_partitions_to_txn, self._coordinator(), AddToTransaction(producer, asked), then)
 
     def _not_delivered(self, code: ErrorCode | None, error: Any) -> None:
-        if self.phase is Phase.OPEN:
+        if code in _FENCED and self.phase in (Phase.OPEN, Phase.ABORTABLE):
+            self._refused(code, "ProduceRequest failed")
+        elif self.phase is Phase.OPEN:
             self._abort_only(error.code(), f"message(s) failed delivery: {error.str()}")
 
     # --- errors ---
@@ -133,11 +135,12 @@ class Transaction:
 
     def _refused(self, error: ErrorCode | None, what: str) -> None:
         """Note what an answer that no other try changes means for the producer."""
+        code = ck.KafkaError._FENCED if error in _FENCED else answered(error)
+        text = f"{what}: {ck.KafkaError(code).str()}"
         if error in _FENCED or error in _BROKEN_STATE:
-            code = ck.KafkaError._FENCED if error in _FENCED else answered(error)
-            self._end(kafka_error(code, f"{what} failed: {ck.KafkaError(answered(error)).str()}", fatal=True))
+            self._end(kafka_error(code, text, fatal=True))
         else:
-            self._abort_only(answered(error), f"{what} failed: {ck.KafkaError(answered(error)).str()}")
+            self._abort_only(code, text)
 
     def _end(self, error: Any) -> None:
         self.phase, self._error = Phase.FATAL, error
@@ -155,7 +158,8 @@ class Transaction:
     def init(self, timeout_s: float) -> None:
         """Get an id and epoch, which fences every earlier producer of the same transactional id. Raises KafkaException."""
         self._require(Phase.NEW)
-        error, answer = self._ask(init_producer_id, Init(self._id, self._timeout_ms), timeout_s)
+        limit_s = timeout_s if timeout_s >= 0 else 2 * self._timeout_ms / 1_000
+        error, answer = self._ask(init_producer_id, Init(self._id, self._timeout_ms), limit_s)
         if error is not ErrorCode.NONE:
             text = f"Failed to initialize Producer ID: {ck.KafkaError(answered(error)).str()}"
             raise ck.KafkaException(kafka_error(answered(error), text, fatal=error in _FENCED))
@@ -188,7 +192,7 @@ class Transaction:
             )
             error, _ = self._ask(txn_offset_commit, asked, until_ms=until_ms, group_id=group.group_id)
         if error is not ErrorCode.NONE:
-            self._refused(error, "Sending offsets to the transaction")
+            self._refused(error, "Failed to add offsets to transaction")
             raise ck.KafkaException(self._error)
 
     def commit(self, timeout_s: float, flush: Callable[[float], int]) -> None:
@@ -223,7 +227,7 @@ class Transaction:
             error, _ = self._ask(end_txn, End(self._producer(), commit), until_ms=until_ms)
             never_begun = not commit and error is ErrorCode.INVALID_TXN_STATE and not self._added
             if error is not ErrorCode.NONE and not never_begun:
-                self._refused(error, "EndTxn")
+                self._refused(error, "Failed to end transaction")
                 raise ck.KafkaException(self._error)
         if not commit and (self._identity.gap or self._error.code() in _NEEDS_EPOCH):
             self._bump(until_ms)
@@ -236,7 +240,7 @@ class Transaction:
         asked = Init(self._id, self._timeout_ms, now.producer_id, now.producer_epoch)
         error, answer = self._ask(init_producer_id, asked, until_ms=until_ms)
         if error is not ErrorCode.NONE:
-            self._refused(error, "InitProducerId")
+            self._refused(error, "Failed to acquire transactional PID")
             raise ck.KafkaException(self._error)
         now.given(*answer)
 
