@@ -57,6 +57,8 @@ COMMANDS: Final = {
     "dead-letters": ("streamactors.cli.records.dead_letters", "List, show and replay records that could not be read."),
     "completion": ("streamactors.cli.completion", "Print a script for the Tab key of bash, zsh or fish."),
     "docs": ("streamactors.cli.docs", "Print a page of the documentation."),
+    "capture": ("streamactors.cli.captures.capture", "Write what a live group has read into one file."),
+    "replay": ("streamactors.cli.captures.replay", "Run a graph on a captured file, record by record."),
     "graph": ("streamactors.cli.graphs.graph", "Print a graph as a Mermaid flowchart."),
     "asyncapi": ("streamactors.cli.graphs.asyncapi", "Print the AsyncAPI document of a graph."),
 }

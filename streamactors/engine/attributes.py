@@ -33,6 +33,8 @@ class Attributes:
     """What happens to an element whose user function raised; None: the stage fails."""
     cancellation: CancellationStrategy | None = None
     """How a cancelled stage ends; None: a failure fails it, any other cause completes it."""
+    fused: bool | None = None
+    """False: the stage runs in no loop with its neighbours, so that each stage has a connection of its own."""
     replay: Replay | None = None
     """Where a replayable source starts, and where its positions are reported."""
 

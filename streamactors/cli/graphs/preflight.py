@@ -31,9 +31,9 @@ def preflight(graph: RunnableGraph[Any]) -> Iterator[str]:
     for label, settings, subscription, creates in _clients(graph):
         admin = Admin(settings)
         there |= {found.name for found in admin.topics()}  # raises NoBroker
-        made = [topic for topic in _topics(subscription) if topic in creates and topic not in there]
+        made = [topic for topic in topics_read(subscription) if topic in creates and topic not in there]
         created.update(made)
-        topics = tuple(topic for topic in _topics(subscription) if topic not in made)
+        topics = tuple(topic for topic in topics_read(subscription) if topic not in made)
         try:
             admin.check_rights(_rights(settings, topics))
         except KafkaError as error:
@@ -44,7 +44,7 @@ def preflight(graph: RunnableGraph[Any]) -> Iterator[str]:
         yield from (f"{label}: {topic} will be created" for topic in made)
     if refused:
         raise KafkaError("; ".join(refused))
-    for topic, title in _written(graph).items():
+    for topic, title in topics_written(graph).items():
         if there and topic not in there | created:
             yield (
                 f"{title or 'records'}: no topic {topic} yet; create it with `streamactors topics create {topic}`, unless your brokers create "
@@ -52,7 +52,7 @@ def preflight(graph: RunnableGraph[Any]) -> Iterator[str]:
             )
 
 
-def _written(graph: RunnableGraph[Any]) -> dict[str, str]:
+def topics_written(graph: RunnableGraph[Any]) -> dict[str, str]:
     """Return the topics that the graph names as written, with what it calls their records."""
     known = [each for node in flat_of(graph.module).nodes for each in types_of(node.stage)]
     return {each.topic: each.title for each in known if each.action == "send" and each.topic is not None}
@@ -78,7 +78,8 @@ def _rights(settings: ClientSettings, topics: tuple[str, ...]) -> list[Right]:
     return [Right("READ", "TOPIC", topic) for topic in topics] + ([Right("READ", "GROUP", group)] if group else [])
 
 
-def _topics(subscription: Any) -> tuple[str, ...]:
+def topics_read(subscription: Any) -> tuple[str, ...]:
+    """Return the topics that a subscription names; none for a pattern."""
     if isinstance(subscription, AutoSubscription):
         return subscription.topics
     if isinstance(subscription, ManualSubscription):

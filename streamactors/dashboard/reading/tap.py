@@ -11,23 +11,10 @@ from typing import Any, Final
 
 from streamactors.dashboard.reading.graphs import short
 from streamactors.dashboard.redacting import Redact, redacted
+from streamactors.engine.island.tapped import TappedQueue
 
 MOST_A_LOOK: Final = 5
 """Elements that are shown of one look."""
-
-
-class TappedQueue(deque[Any]):
-    """The queue of a connection, which remembers the last chunk that was pushed."""
-
-    last: list[Any] | None = None
-    taps = 0
-    """The open taps."""
-
-    def append(self, item: Any) -> None:
-        """Add a chunk or a mark."""
-        if type(item) is list:
-            self.last = item
-        super().append(item)
 
 
 class Tap:

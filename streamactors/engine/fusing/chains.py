@@ -32,6 +32,7 @@ def fuse(flat: Flat) -> Flat:
             ops[target] is not None
             and (ops[source] is not None or feeds[source])
             and nodes[source].attributes.max_chunk == nodes[target].attributes.max_chunk
+            and nodes[target].attributes.fused is not False
         ):
             next_of[source] = target
             inner.add(target)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streamactors.actors.system import ActorSystem
     from streamactors.engine.hops.ledger import HopLedger
     from streamactors.engine.island.island import Island
+    from streamactors.engine.logic import Logic
     from streamactors.tracing.run_trace import RunTrace
     from streamactors.tracing.spans import Spans
 
@@ -40,12 +41,13 @@ T = TypeVar("T")
 class _Runs:
     """The state that the runs of one system share."""
 
-    __slots__ = ("alive", "idle", "meters", "watch")
+    __slots__ = ("alive", "idle", "meters", "taps", "watch")
 
     def __init__(self, watch: SliceWatch) -> None:
         self.alive: dict[Run, None] = {}  # in the order of their start
         self.meters: dict[int, Meter] = {}  # while there is one, runs measure their hops
         self.idle: list[Callable[[], object]] = []
+        self.taps: list[Callable[[Sequence[Logic]], object]] = []
         self.watch = watch
 
 
@@ -94,6 +96,11 @@ def measure_no_more(system: ActorSystem, meter: Meter) -> None:
     if not runs.meters:
         for run in list(runs.alive):
             run.sampled = False
+
+
+def tap_runs(system: ActorSystem, tap: Callable[[Sequence[Logic]], object]) -> None:
+    """Call `tap` with the stages of each run that begins on a system, and of each graph that a stage runs inside, before they start."""
+    _runs_of(system).taps.append(tap)
 
 
 def when_idle(system: ActorSystem, then: Callable[[], object]) -> None:

@@ -90,6 +90,8 @@ def _build(
         )
     for fork, sinks in plan.sides.items():
         logics[fork].wait_for_side_sinks([logics[sink] for sink in sinks])
+    for tap in run.runs.taps:
+        tap(logics)
     return values, logics, connections[len(plan.edges) :]
 
 

@@ -78,6 +78,12 @@ class Log:
             )  # fmt: skip
             producers.append(batch.producer_id, batch.producer_epoch, metadata, batch.transactional, now_ms)
 
+    def skip_to(self, offset: int) -> None:
+        """Let the next batch have this offset. What lies between is a gap, as compaction and the ends of transactions leave; an empty log begins here."""
+        self.end_offset = self.producers.end_offset = offset
+        if not self.batches:
+            self.start_offset = offset
+
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop everything from an offset on: the new leader does not have it."""
         if offset >= self.end_offset:

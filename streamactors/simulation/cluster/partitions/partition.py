@@ -116,6 +116,12 @@ class Partition:
         if is_new:
             self._grown()
 
+    def skip_to(self, offset: int) -> None:
+        """Let the next record have this offset, if it is not behind the end: the log of another cluster is loaded, which has gaps."""
+        if offset > self.log.end_offset:
+            self.log.skip_to(offset)
+            self._grown()
+
     def append_marker(self, marker: Marker, then: Callable[[ErrorCode], object]) -> None:
         """End a transaction in this partition."""
         if self.leader == NO_LEADER:
