@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 from streamactors.actors.system import ActorSystem
@@ -116,10 +117,10 @@ def replay(
 def check_fits(capsule: Capsule, graph: RunnableGraph[Any]) -> None:
     """Raise CaptureError if no source of the graph reads in the capsule's group."""
     groups = {
-        settings.group_id or ""
+        settings.group_id
         for node in flat_of(graph.module).nodes
         for settings in [getattr(getattr(node.stage, "plan", node.stage), "settings", None)]
-        if isinstance(settings, ConsumerSettings)
+        if isinstance(settings, ConsumerSettings) and settings.group_id
     }
     if groups and capsule.group not in groups:
         raise CaptureError(
@@ -154,8 +155,9 @@ class _Replay:
 
     def __call__(self) -> Replayed:
         world, capsule = self._world, self._capsule
+        ahead_ms = capsule.since_ms - LEAD_MS - world.wall_ms()
         for instance in ("", INSTANCE):
-            world.shift_clock(instance, capsule.since_ms - LEAD_MS - world.wall_ms())
+            world.shift_clock(instance, ahead_ms)
         cluster = SimulatedCluster(world, settings=SETTINGS, weather=Calm(world.dice, 0.0, 0.0))
         with simulated_clients(world, cluster), _state_in(world), _made_here(cluster):
             arriving = load(cluster, capsule, self._begin)
@@ -185,7 +187,7 @@ class _Replay:
     # ── records ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _feed(self, arriving: list[Arrival]) -> None:
-        for each, following in zip(arriving, [*arriving[1:], None], strict=True):
+        for each, following in zip_longest(arriving, arriving[1:]):
             if not self._goes_on:
                 self.replayed.ended = self._wants_more
                 return

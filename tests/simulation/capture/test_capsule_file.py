@@ -107,7 +107,7 @@ def test_a_truncated_file_is_told_apart_from_a_foreign_one(path: Path, tmp_path:
         archive.writestr("readme.txt", "hello")
     with pytest.raises(CapsuleError, match="a zip without manifest"):
         read_capsule(tmp_path / "z.zip")
-    with pytest.raises(CapsuleError, match="its manifest.json is that of something else"):
+    with pytest.raises(CapsuleError, match=r"its manifest\.json is that of something else"):
         read_capsule(rewritten(path_of(FULL, path), manifest=b'{"format": "another"}'))
 
 

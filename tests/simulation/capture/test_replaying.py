@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from streamactors import Flow, RestartSettings, Sink, Source
+from streamactors import Directive, Flow, RestartSettings, RestartSource, Sink, Source
 from streamactors.errors import StreamActorsError
 from streamactors.kafka import (
     Committer,
@@ -56,7 +56,7 @@ def steps_of(capsule: Any, graph: Any, **more: Any) -> tuple[list[Step], Replaye
         steps.append(step)
         return True
 
-    return steps, replay(capsule, graph, on_step=keep, **more)
+    return steps, replay(capsule, graph, on_step=keep, **{"settle_s": 5.0, **more})
 
 
 def values(done: Replayed, place: str = "out") -> list[str]:
@@ -155,12 +155,11 @@ def test_a_poison_record_is_named_with_its_stage_and_line_and_ends_the_replay() 
     assert done.committed == {"in-0": 1}
 
 
+@pytest.mark.expects_log("skipped: ValueError")
 def test_a_record_that_supervision_drops_is_told_and_the_replay_goes_on() -> None:
-    from streamactors import Supervision
-
     graph = (
         Consumer.plain_source(READER, IN)
-        .map(lambda each: int(each.value)).named("number").with_supervision(Supervision.resume)
+        .map(lambda each: int(each.value)).named("number").with_attributes(decider=lambda error: Directive.RESUME)
         .map(lambda number: ProducerRecord("out", str(number)))
         .to(Producer.plain_sink(WRITER))
     )  # fmt: skip
@@ -171,6 +170,7 @@ def test_a_record_that_supervision_drops_is_told_and_the_replay_goes_on() -> Non
     assert not done.ended
 
 
+@pytest.mark.expects_log("failed with ConnectionError: the bank is away")
 def test_a_graph_that_restarts_goes_on_and_each_failure_is_told() -> None:
     fails = [b"2"]
 
@@ -181,7 +181,7 @@ def test_a_graph_that_restarts_goes_on_and_each_failure_is_told() -> None:
         return copied(each)
 
     restarts = RestartSettings(min_backoff="1s", max_backoff="1s")
-    source = Source.restart_on_failure(
+    source = RestartSource.on_failures_with_backoff(
         restarts, lambda: Consumer.plain_source(READER, Subscriptions.topics("in")).map(once).named("call")
     )
     slices = slice_of([record(0, b"1"), record(1, b"2"), record(2, b"3", at_ms=9_000)])
@@ -209,7 +209,7 @@ def test_a_socket_is_refused_and_no_broker_is_reached() -> None:
 
         return socket.create_connection(("127.0.0.1", 1))
 
-    with pytest.raises(NotSimulated, match="a simulated world has no socket"):
+    with pytest.raises(NotSimulated, match="a simulated world has no look-up of a host"):
         replay(capsule_of(slice_of([record(0, b"1")])), plain(call))
 
 
@@ -224,7 +224,9 @@ def test_at_the_committed_offsets_only_what_the_group_had_not_read_arrives() -> 
 def test_a_table_has_its_old_records_and_those_of_the_span_arrive() -> None:
     table = slice_of([record(2, b"old", key=b"a"), record(9, b"new", key=b"b", at_ms=500)], begin=5)
     seen: list[Any] = []
-    graph = Consumer.plain_source(READER.with_group_id(""), Subscriptions.assignment_with_offset({("in", 0): 0}))
+    graph = Consumer.plain_source(
+        ConsumerSettings(SERVERS, None, "earliest"), Subscriptions.assignment_with_offset({("in", 0): 2})
+    )
     steps, _ = steps_of(
         capsule_of(
             table, kinds={"in": Kind.TABLE}, settings={"in": {"cleanup.policy": "compact", "retention.ms": "1"}}
@@ -235,8 +237,8 @@ def test_a_table_has_its_old_records_and_those_of_the_span_arrive() -> None:
     assert [step.record.offset for step in steps if step.record] == [9]
 
 
-def counting(**stated: Any) -> Any:
-    windows = Consumer.records(READER, IN, key="string", value="string", **stated).group_by_key()
+def counting(reader: ConsumerSettings = READER) -> Any:
+    windows = Consumer.records(reader, IN, key="string", value="string").group_by_key()
     counts = windows.windowed_by(TimeWindows.of_size("10s").with_grace("1s")).count(name="c").to_stream()
     return counts.map(lambda row: ProducerRecord("out", str(row.value), row.key)).to(
         Transactional.sink(WRITER.with_transactional_id("t"))
@@ -257,7 +259,7 @@ def test_results_of_windows_have_key_and_window() -> None:
     assert len(values(done)) == 12
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_equal_replays_are_equal_whatever_the_seed(seed: int) -> None:
     first, done = steps_of(capsule_of(slice_of(ROWS)), counting(), seed=seed)
     again, _ = steps_of(capsule_of(slice_of(ROWS)), counting(), seed=seed)
@@ -269,7 +271,7 @@ def test_equal_replays_are_equal_whatever_the_seed(seed: int) -> None:
 
 def test_state_on_disk_is_in_a_folder_of_the_replay(tmp_path: Path) -> None:
     users = tmp_path / "state"
-    _, done = steps_of(capsule_of(slice_of(ROWS)), counting(state=State.on_disk(users)))
+    _, done = steps_of(capsule_of(slice_of(ROWS)), counting(READER.with_state(State.on_disk(users))))
     assert len(values(done)) == 12
     assert not users.exists()
 
@@ -281,7 +283,7 @@ def test_results_of_aborted_transactions_are_no_results() -> None:
         return copied(each)
 
     rows = [record(0, b"1", at_ms=0), record(1, b"2", at_ms=1), record(2, b"bad", at_ms=2)]  # in one transaction
-    steps, done = steps_of(capsule_of(slice_of(rows)), plain(late))
+    _, done = steps_of(capsule_of(slice_of(rows)), plain(late))
     assert values(done) == []
     assert done.committed == {"in-0": 0}
 
@@ -302,7 +304,7 @@ def test_a_commit_after_the_last_record_is_waited_for() -> None:
         .map(lambda message: message.offset)
         .to(Committer.sink(CommitterSettings(max_interval_ms=20_000)))
     )
-    _, done = steps_of(capsule_of(slice_of([record(8, b"1")])), graph)
+    _, done = steps_of(capsule_of(slice_of([record(8, b"1")])), graph, settle_s=30.0)
     assert done.committed == {"in-0": 9}
 
 
