@@ -1,4 +1,4 @@
-"""Putting a capsule into a simulated cluster: topics, state, offsets. The records that the group reads are returned in the order of their arrival.
+"""Putting a capsule into a simulated cluster: topics, state, offsets; and the order in which the records of the span arrive.
 
 Owner: a replay. It runs in the world, with simulated clients."""
 
@@ -36,18 +36,35 @@ class Arrival(NamedTuple):
     record: CapturedRecord
 
 
-def load(cluster: SimulatedCluster, capsule: Capsule, begin: Begin) -> list[Arrival]:
-    """Create the topics, with what they have before the replay begins; return what arrives."""
+def arriving(capsule: Capsule, begin: Begin) -> list[Arrival]:
+    """Return the records that arrive in a replay, in the order of their arrival."""
+    found: list[Arrival] = []
+    for each in capsule.of(Kind.INPUT, Kind.TABLE):
+        at_ms = capsule.since_ms
+        for record in each.records:
+            if record.offset >= begin_of(each, begin):
+                at_ms = max(at_ms, min(record.timestamp_ms, capsule.taken_ms))
+                found.append(Arrival(at_ms, record))
+    return sorted(found, key=lambda each: (each.at_ms, each.record[:3]))
+
+
+def begin_of(each: Slice, begin: Begin) -> int:
+    """Return the offset at which a replay begins in a partition."""
+    if begin is Begin.START or each.committed is None:
+        return each.begin
+    return max(each.begin, each.committed)
+
+
+def load(cluster: SimulatedCluster, capsule: Capsule, begin: Begin) -> None:
+    """Create the topics, with what they have before the replay begins, and commit the group's offsets."""
     largest = max((weight(record) for each in capsule.slices for record in each.records), default=0)
     for topic in capsule.topics:
         cluster.create_topic(topic.name, topic.partitions, 1, _settings(topic, largest))
     offsets: dict[str, list[Any]] = {capsule.group: []}
-    arriving: list[CapturedRecord] = []
     for each in capsule.of(Kind.INPUT, Kind.TABLE):
-        at = each.begin if begin is Begin.START or each.committed is None else each.committed
+        at = begin_of(each, begin)
         _append(cluster, each, (record for record in each.records if record.offset < at and _is_table(capsule, each)))
         _partition(cluster, each).skip_to(at)
-        arriving += (record for record in each.records if record.offset >= at)
         if begin is Begin.START or each.committed is not None:
             offsets[capsule.group].append(ck.TopicPartition(each.topic, each.partition, at))
     behind = _behind(capsule.of(Kind.INPUT, Kind.TABLE))
@@ -60,7 +77,6 @@ def load(cluster: SimulatedCluster, capsule: Capsule, begin: Begin) -> list[Arri
         offsets.setdefault(each.topic, []).append(ck.TopicPartition(each.topic, each.partition, each.begin))
     for group, places in offsets.items():
         _commit(group, places)
-    return _in_order(capsule, arriving)
 
 
 def _is_table(capsule: Capsule, each: Slice) -> bool:
@@ -108,14 +124,3 @@ def _commit(group: str, places: list[Any]) -> None:
         client = ck.Consumer({"bootstrap.servers": "capsule", "group.id": group, "enable.auto.commit": False})
         client.commit(offsets=places, asynchronous=False)
         client.close()
-
-
-def _in_order(capsule: Capsule, records: Iterable[CapturedRecord]) -> list[Arrival]:
-    latest: dict[tuple[str, int], int] = {}
-    arriving = []
-    for record in records:
-        key = record[:2]
-        at = max(latest.get(key, capsule.since_ms), min(record.timestamp_ms, capsule.taken_ms))
-        latest[key] = at
-        arriving.append(Arrival(at, record))
-    return sorted(arriving, key=lambda each: (each.at_ms, each.record[:3]))

@@ -26,7 +26,7 @@ from streamactors.kafka.state.changelogs import changelog_provider
 from streamactors.simulation.capture.capsule import Capsule, CapturedRecord
 from streamactors.simulation.capture.elements import Window
 from streamactors.simulation.capture.errors import CaptureError
-from streamactors.simulation.capture.loading import Arrival, Begin, load, put
+from streamactors.simulation.capture.loading import Arrival, Begin, arriving, load, put
 from streamactors.simulation.capture.looking import Emission, Failure, Looking, failure_of
 from streamactors.simulation.capture.sent import SentRecord, SentRecords
 from streamactors.simulation.client.factories import simulated_clients
@@ -81,7 +81,7 @@ class Replayed:
     of: int = 0
     """Records that were to arrive."""
     virtual_s: float = 0.0
-    """Virtual seconds from the begin of the span to the end."""
+    """Virtual seconds from the first record to the end."""
     ended: bool = False
     """True if the run had ended before all of them had arrived."""
     failures: list[Failure] = field(default_factory=list)
@@ -155,20 +155,22 @@ class _Replay:
 
     def __call__(self) -> Replayed:
         world, capsule = self._world, self._capsule
-        ahead_ms = capsule.since_ms - LEAD_MS - world.wall_ms()
+        records = arriving(capsule, self._begin)
+        begin_ms = records[0].at_ms if records else capsule.since_ms
+        ahead_ms = begin_ms - LEAD_MS - world.wall_ms()
         for instance in ("", INSTANCE):
             world.shift_clock(instance, ahead_ms)
         cluster = SimulatedCluster(world, settings=SETTINGS, weather=Calm(world.dice, 0.0, 0.0))
         with simulated_clients(world, cluster), _state_in(world), _made_here(cluster):
-            arriving = load(cluster, capsule, self._begin)
+            load(cluster, capsule, self._begin)
             self._cluster = cluster
             self._sent = SentRecords(cluster, capsule)
-            self.replayed.of = len(arriving)
+            self.replayed.of = len(records)
             world.start(INSTANCE, self._run)
-            self._sleep_until(capsule.since_ms)
+            self._sleep_until(begin_ms)
             began_ms = world.now_ms()
             self._step(None)
-            self._feed(arriving)
+            self._feed(records)
             self._settle()
             self.replayed.virtual_s = (world.now_ms() - began_ms) / 1_000
             self._finish()
@@ -186,8 +188,8 @@ class _Replay:
 
     # ── records ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _feed(self, arriving: list[Arrival]) -> None:
-        for each, following in zip_longest(arriving, arriving[1:]):
+    def _feed(self, records: list[Arrival]) -> None:
+        for each, following in zip_longest(records, records[1:]):
             if not self._goes_on:
                 self.replayed.ended = self._wants_more
                 return
