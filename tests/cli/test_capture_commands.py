@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 from streamactors.broker import Cluster
 from streamactors.cli import byte_sizes
-from streamactors.cli.captures import replay as command
 from streamactors.kafka import TopicPartition
 from streamactors.kafka.client.admin import Admin
 from streamactors.kafka.settings import ClientSettings
@@ -70,9 +70,9 @@ def test_a_group_is_captured_and_its_graph_replayed(streamactors: Run, shop: str
     assert ran.err == ""
     shown = [line for line in lines if line and line[0] in ("1", "2", "3")]
     assert [line[2] for line in shown[:3]] == ["orders-0@0", "orders-0@1", "orders-0@2"]
-    assert "        as record         to paid  'ann' = '17'" in ran.out
+    assert "as record to paid 'ann' = '17'" in " ".join(ran.out.split())
     assert "✗ parse failed: JSONDecodeError" in ran.out
-    assert f"{shop}.py:7" in ran.out
+    assert f"{shop}.py:" in ran.out
     assert "3 of 3 records; sent 1 to paid" in ran.out
     assert "committed orders-0@2" in ran.out
 
@@ -165,19 +165,17 @@ def test_a_graph_of_another_group_is_refused(streamactors: Run, shop: str) -> No
     assert "the capsule is of group shop, and the graph reads in others" in ran.err
 
 
-def test_without_greenlet_the_extra_is_named(streamactors: Run, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_greenlet_the_extra_is_named(streamactors: Run, shop: str) -> None:
     streamactors("capture", "--group", "shop", "shop.capsule")
-    for name in [each for each in sys.modules if each.startswith("streamactors.simulation") or each == "greenlet"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "greenlet", None)
-    ran = streamactors("replay", "shop.capsule", f"{shop}:graph")
-    assert ran.code == 1
-    assert "pip install 'streamactors[simulation]'" in ran.err
-
-
-def test_a_replay_asks_at_a_terminal_only() -> None:
-    asking = command._Asking()
-    assert "q: quit" in asking.HELP
+    program = (
+        "import sys; sys.modules['greenlet'] = None; from streamactors.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "replay", "shop.capsule", f"{shop}:graph"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 1
+    assert "pip install 'streamactors[simulation]'" in ran.stderr
 
 
 @pytest.mark.parametrize(
