@@ -28,7 +28,8 @@ class ByteSize(_Type):
         form = _FORM.fullmatch(value.strip())
         if form is None or not int(form[1]):
             self.fail(f"{value!r} is no size; write 64MB, 512KiB or a number of bytes", param, ctx)
-        return int(form[1]) * (1_024 if form[3] else 1_000) ** _POWERS[form[2].lower()]
+        base = 1_024 if form[3] else 1_000
+        return int(int(form[1]) * base ** _POWERS[form[2].lower()])
 
 
 BYTES: Final = ByteSize()
