@@ -17,8 +17,8 @@ from prometheus_client.exposition import generate_latest
 
 from benchmarks._rows import Row, cpu, first, second, share_row, third
 from streamactors import Keep, RunnableGraph, Sink, Source, Watchdog
-from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.engine.snapshot import snapshots
+from streamactors.kafka.controls.supervised import SupervisedRun
 from streamactors.metrics.registry import SystemCollector, registry_of
 
 ELEMENTS = 4_000_000

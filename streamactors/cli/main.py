@@ -45,6 +45,7 @@ COMMANDS: Final = {
     "run": ("streamactors.cli.graphs.run", "Run a graph; drain it when asked to stop."),
     "demo": ("streamactors.demo.command", "Run the main job: a year of flights through broker, graphs and Spark."),
     "check": ("streamactors.cli.graphs.check", "Check that a graph could run, brokers and topics included."),
+    "simulate": ("streamactors.cli.graphs.simulate", "Try a pipeline's test by many seeds in a simulated world."),
     "bench": ("streamactors.cli.graphs.bench", "Run a graph, and print what it does with one core."),
     "state": ("streamactors.cli.graphs.state", "List, check, export and repair state on disk."),
     "top": ("streamactors.cli.graphs.top", "Show a running graph in the terminal, and what holds it back."),

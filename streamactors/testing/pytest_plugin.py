@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PROBE_TIMEOUT = "streamactors_probe_timeout"
 
+pytest_plugins = ["streamactors.simulation.running.pytest_plugin"]
+"""One entry point registers both: the marker `simulate` and the fixture `sim` are the other's."""
+
 __all__ = ["_kafka_clusters", "actor_system", "kafka_broker", "kafka_cluster", "kafka_topic", "virtual_clock"]
 
 

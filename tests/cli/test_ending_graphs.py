@@ -15,7 +15,6 @@ from streamactors import Flow, Keep, RestartSettings, RestartSource, Sink, Sourc
 from streamactors.broker import Cluster
 from streamactors.broker.http.endpoint_address import MetricsEndpoint
 from streamactors.cli.graphs.run_metrics import live, readiness, serve_metrics
-from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.errors import BuildError, StageFailed
 from streamactors.kafka import (
     Consumer,
@@ -26,6 +25,7 @@ from streamactors.kafka import (
     Subscriptions,
     TopicPartition,
 )
+from streamactors.kafka.controls.supervised import SupervisedRun
 from streamactors.kafka.state.changelogs.changelog_topics import RestoreProgress
 from streamactors.metrics.registry import SystemCollector, registry_of
 from tests.actors.eventually import eventually

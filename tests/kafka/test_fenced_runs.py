@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from streamactors import Keep, RestartSettings, Sink
-from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.kafka import (
     Consumer,
     ProducerMessage,
@@ -22,6 +21,7 @@ from streamactors.kafka import (
 )
 from streamactors.kafka.client.diagnosis.delivery_errors import producer_failed
 from streamactors.kafka.client.producer import StreamProducer
+from streamactors.kafka.controls.supervised import SupervisedRun
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from streamactors.kafka.transactions import writes

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from streamactors import Broadcast, Flow, GraphDSL, Keep, KillSwitches, Sink, Source
-from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.errors import BuildError
 from streamactors.kafka import (
     Consumer,
@@ -22,6 +21,7 @@ from streamactors.kafka import (
     Subscriptions,
     Transactional,
 )
+from streamactors.kafka.controls.supervised import SupervisedRun
 from streamactors.kafka.errors import ProducerFailed
 from streamactors.kafka.state.repartition import ends_of
 from streamactors.kafka.subscriptions import TopicPartition

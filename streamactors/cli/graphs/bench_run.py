@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamactors.cli.graphs.supervised import SupervisedRun
 from streamactors.engine.attributes import Attributes
 from streamactors.engine.blueprint.modules import Joined, Module, StageModule, Wired, keep_left
 from streamactors.engine.island.connection import Connection
 from streamactors.engine.logic import Logic
 from streamactors.engine.marks.marks import EXACT
 from streamactors.engine.stage import In, Stage
+from streamactors.kafka.controls.supervised import SupervisedRun
 from streamactors.stages.bases.passing import PassingLogic
 
 LOOK_AT_EVERY: Final = 16

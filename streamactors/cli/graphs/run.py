@@ -137,7 +137,7 @@ def command(
       streamactors run my_streams:graph --log-format json --log-level info
       streamactors run my_streams:graph --trace otlp:http://localhost:4318 --trace-ratio 0.001
     """
-    from streamactors.cli.graphs.supervised import SupervisedRun
+    from streamactors.kafka.controls.supervised import SupervisedRun
 
     begin_log(log_level, log_format, member_number())
     check_export(metrics_export)

@@ -16,7 +16,7 @@ from streamactors.cli.graphs.restores import running_restores
 from streamactors.errors import StreamActorsError
 
 if TYPE_CHECKING:
-    from streamactors.cli.graphs.supervised import SupervisedRun
+    from streamactors.kafka.controls.supervised import SupervisedRun
 
 TIMERS_S: Final = 5.0
 """A process whose timers do not run within this time is not alive."""

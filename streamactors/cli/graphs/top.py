@@ -49,8 +49,8 @@ def _states(undo: ExitStack, what: str) -> tuple[Callable[[], dict[str, Any]], C
         undo.callback(remote.close)
         return remote.state, lambda: False
     from streamactors.cli.graphs.graph_module import load_graph
-    from streamactors.cli.graphs.supervised import SupervisedRun
     from streamactors.dashboard.serving import serve
+    from streamactors.kafka.controls.supervised import SupervisedRun
 
     running = undo.enter_context(SupervisedRun(load_graph(what)))
     page = undo.enter_context(serve(running.system, name=what))

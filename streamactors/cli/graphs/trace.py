@@ -91,8 +91,8 @@ def _enough(rows: list[dict[str, Any]], records: int | None) -> bool:
 def _from_run(undo: ExitStack, name: str, seconds: float, records: int | None) -> list[dict[str, Any]]:
     from streamactors.cli.graphs.graph_module import load_graph
     from streamactors.cli.graphs.run import RunFailed
-    from streamactors.cli.graphs.supervised import SupervisedRun
     from streamactors.engine.latency import LatencyMeter
+    from streamactors.kafka.controls.supervised import SupervisedRun
 
     meters: list[LatencyMeter] = []
 

@@ -45,6 +45,10 @@ class World(Protocol):
         """Write one line to the trace."""
         ...
 
+    def event(self, kind: str, **facts: Any) -> None:
+        """Write an event to the trace, where stories and checks find it."""
+        ...
+
     def instance(self) -> str:
         """Return the instance of the pipeline that the calling task belongs to; "" for none."""
         ...

@@ -148,11 +148,11 @@ class WorldEpoll:
         """Nothing is open."""
 
     def poll(self, timeout: float | None = None, maxevents: int = -1) -> list[tuple[int, int]]:
-        """Wait until the loop is woken, or for `timeout` seconds."""
+        """Wait until the loop is woken, or for `timeout` seconds. None and a negative one, as of a loop without timers: no limit."""
         if timeout == 0:
             self.bell.rung = False
         else:
-            self.bell.sleep(timeout, "events of an asyncio loop")
+            self.bell.sleep(timeout if timeout is None or timeout > 0 else None, "events of an asyncio loop")
         return []
 
 

@@ -30,6 +30,8 @@ SWITCHES_AT_LOCKS: Final = 0.05
 """How often a task gives way when it takes a free lock."""
 SWITCHES_AT_WAKING: Final = 0.5
 """How often a task gives way to those that it has just woken."""
+MAIN: Final = 1
+"""The number of the task that `world.run` begins with."""
 A_LOCK: Final = "a lock"
 """What a task waits for that wants a lock."""
 _ENDINGS: Final = 100
@@ -77,6 +79,9 @@ class Scheduler:
         self._set_timers = 0
         self._reads = 0
         self._hub = getcurrent()
+        self._inside: str | None = ""
+        self.enter: Callable[[str], None] = lambda instance: None
+        """Called before a task of another instance than the last one runs. The cluster's steps are of none."""
         self._failure: BaseException | None = None
 
     # ---- tasks ----
@@ -227,6 +232,8 @@ class Scheduler:
                 f"at {task.where}; raise max_steps, or look for a loop that never waits"
             )
         self.trace.entries.append((self.now_us, task.instance, task.name, ""))
+        if task.instance != self._inside:
+            self.be_inside(task)
         carrier = task.carrier
         if carrier is None:
             task.carrier = carrier = self._free.pop() if self._free else greenlet(self._carry, self._hub)
@@ -239,6 +246,12 @@ class Scheduler:
         self.current = None
         if self._conditions:
             self._look_at_conditions()
+
+    def be_inside(self, task: Task) -> None:
+        """Let the state of user code be that of the task's instance."""
+        if task.instance or task.number == MAIN:
+            self._inside = task.instance
+            self.enter(task.instance)
 
     def _carry(self, task: Task) -> None:
         """The body of a carrier: run one task after another."""
@@ -265,12 +278,15 @@ class Scheduler:
         self.current = None  # whoever waits for the end is woken, and the task gives way to nobody
         self.tasks.pop(task, None)
         if task.sentinel is not None:
-            task.sentinel.release()
+            if task.sentinel.locked():  # a `Thread.join` that the world's end interrupts has released it
+                task.sentinel.release()
             task.sentinel = None
 
     def _look_at_conditions(self) -> None:
         for task, until in list(self._conditions.items()):
             if task.parked and not task.gone:
+                if task.instance != self._inside:
+                    self.be_inside(task)
                 try:
                     holds = until()
                 except BaseException as error:  # noqa: BLE001 - raised in the task that waits
@@ -335,6 +351,8 @@ class Scheduler:
             if isinstance(what, Step) and what.instance == instance:
                 what.cancelled = True
         self.paused.pop(instance, None)
+        if instance == self._inside:
+            self._inside = None
         for task in list(self.tasks):
             if task.waits == A_LOCK:
                 self.wake(task)  # the lock may be free now

@@ -6,6 +6,7 @@ it."""
 
 from __future__ import annotations
 
+import asyncio
 import copyreg
 import gc
 import logging
@@ -27,17 +28,21 @@ from streamactors.simulation.world.chance import Chance
 from streamactors.simulation.world.defaults import Defaults
 from streamactors.simulation.world.disks import Disks
 from streamactors.simulation.world.errors import SimulationError
+from streamactors.simulation.world.events import Event
 from streamactors.simulation.world.face import Cancel
 from streamactors.simulation.world.here import enter, here
 from streamactors.simulation.world.patches import Patches
 from streamactors.simulation.world.scheduler import Scheduler
 from streamactors.simulation.world.trace import Trace
 from streamactors.simulation.world.turns import WorldPool
+from streamactors.simulation.world.user_state import UserState
 
 T = TypeVar("T")
 
 MOST_STEPS: Final = 2_000_000
 LONGEST_S: Final = 30 * 86_400.0
+_coroutines: Final = vars(asyncio.tasks)["_all_tasks" if sys.version_info < (3, 12) else "_scheduled_tasks"]
+"""Every task of asyncio, by its name in Python 3.11 or 3.12."""
 _TABLES: Final = ("_active", "_limbo")
 """Tables of `threading` that a run must not leave entries in."""
 
@@ -60,6 +65,7 @@ class SimulatedWorld:
         self._scheduler: Scheduler | None = None
         self._defaults = Defaults()
         self._disks: Disks | None = None
+        self._state = UserState()
 
     # ---- the run ----
 
@@ -116,11 +122,16 @@ class SimulatedWorld:
         try:
             chance.begin()
             patches.begin()
+            self._state.begin()
+            scheduler.enter = self._state.enter
             copyreg.dispatch_table.update(times.reducers())
             yield
         finally:
             for failure in list(futures._unread):
                 failure.read = True  # of a run that the end of the world has cut off
+            for task in list(_coroutines):
+                task._log_destroy_pending = False  # it is of a process that has ended
+            self._state.end()
             patches.end()
             chance.end()
             enter(None)
@@ -175,15 +186,35 @@ class SimulatedWorld:
         task = scheduler.current
         self.trace.note(scheduler.now_us, self.instance(), "" if task is None else task.name, what, facts)
 
+    def event(self, kind: str, **facts: Any) -> None:
+        """Write an event to the trace."""
+        scheduler = self._running
+        task = scheduler.current
+        self.trace.event(Event(scheduler.now_us, self.instance(), kind, facts), "" if task is None else task.name)
+
     def instance(self) -> str:
         """Return the instance that the calling task belongs to; "" outside of instances."""
         task = self._running.current
         return "" if task is None else task.instance
 
+    def fail(self, error: BaseException) -> BaseException:
+        """Let the run end with an error, whoever catches it in the calling task. Returns the error, to be raised."""
+        return self._running.fail(error)
+
+    def as_main(self, fn: Callable[[], T]) -> T:
+        """Return `fn()`, called with the state that user code has in the main task. It must not wait."""
+        before = self._state.now
+        self._state.enter("")
+        try:
+            return fn()
+        finally:
+            self._state.enter(before)
+
     # ---- instances ----
 
     def start(self, instance: str, main: Callable[[], object]) -> None:
         """Run `main()` as a task of `instance`, such as "1". Its threads, timers and actor systems belong to the instance, too."""
+        self.event("start", of=instance)
         self._running.spawn(main, "main", instance)
 
     def folder(self, instance: str | None = None) -> Path:
@@ -196,34 +227,43 @@ class SimulatedWorld:
 
         Its disk keeps what was written; `torn`: dice may cut the end off the file that was written last. `start` runs it again."""
         assert self._disks is not None
-        scheduler = self._running
-        self.note("crash", of=instance)
+        self.event("crash", of=instance)
         tear = self._disks.crash(instance, torn=torn)
         if tear:
             self.note("torn write", of=instance, file=tear)
+        self._end_process(instance)
+
+    def stop(self, instance: str) -> None:
+        """The instance's main function has returned: end its process. Its disk keeps everything; `start` runs it again."""
+        self.event("stop", of=instance)
+        self._end_process(instance)
+
+    def _end_process(self, instance: str) -> None:
+        scheduler = self._running
         self._defaults.forget(instance)
+        self._state.forget(instance)
         scheduler.mark_gone(instance)
         scheduler.leave_if_gone()
 
     def lose_disk(self, instance: str) -> None:
         """Forget everything that the instance wrote; the next `folder` is empty. Call it after `crash`."""
         assert self._disks is not None
-        self.note("disk lost", of=instance)
+        self.event("disk lost", of=instance)
         self._disks.lose(instance)
 
     def pause(self, instance: str) -> None:
         """Let no task of the instance run until `resume`, as for a process that the machine does not schedule."""
-        self.note("pause", of=instance)
+        self.event("pause", of=instance)
         self._running.pause(instance)
 
     def resume(self, instance: str) -> None:
         """Let a paused instance run again."""
-        self.note("resume", of=instance)
+        self.event("resume", of=instance)
         self._running.resume(instance)
 
     def shift_clock(self, instance: str, ms: float) -> None:
         """Move the wall clock of the instance by milliseconds, forward or back. Monotonic time is not changed."""
-        self.note("clock jumps", of=instance, ms=ms)
+        self.event("clock jumps", of=instance, ms=ms)
         times.shifts_us[instance] = times.shifts_us.get(instance, 0) + int(ms * 1_000)
 
 

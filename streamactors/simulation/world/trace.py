@@ -5,7 +5,10 @@ Owner: the scheduler. Lines are made when somebody reads them; a run keeps tuple
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
+
+from streamactors.simulation.world.events import Event
 
 _ADDRESS: Final = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -18,6 +21,16 @@ class Trace:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.events: list[Event] = []
+        self.heard: list[Callable[[Event], None]] = []
+        """Called after each event, in the task that it happened in. They must not wait."""
+
+    def event(self, event: Event, task: str) -> None:
+        """Add an event, also as a line, and tell who listens."""
+        self.events.append(event)
+        self.note(event.at_us, event.instance, task, event.kind, dict(event.facts))
+        for hear in self.heard:
+            hear(event)
 
     def note(self, now_us: int, instance: str, task: str, what: str, facts: dict[str, Any]) -> None:
         """Add a note. Facts are written as `name=repr`; addresses of objects are left out, since they differ between runs."""

@@ -61,5 +61,8 @@ class OneTaskWorld:
     def note(self, what: str, **facts: Any) -> None:
         self.trace.append(f"{self._now_ms:.3f} {what} {facts}")
 
+    def event(self, kind: str, **facts: Any) -> None:
+        self.note(kind, **facts)
+
     def instance(self) -> str:
         return self.owner

@@ -46,9 +46,9 @@ class Rebalances:
     def put(self, rebalance: Rebalance) -> None:
         """Run a callback at the next poll. Nothing is delivered before."""
         consumer = self._consumer
-        consumer.world.note(
-            "assign" if rebalance.assigns else "lost" if rebalance.lost else "revoke",
-            client=consumer.name, partitions=[f"{topic}-{partition}" for topic, partition in rebalance.keys],
+        consumer.world.event(
+            "assigned" if rebalance.assigns else "lost" if rebalance.lost else "revoked",
+            group=consumer.group_id, client=consumer.name, partitions=[f"{topic}-{partition}" for topic, partition in rebalance.keys],
         )  # fmt: skip
         consumer.fetcher.hold()
         self.waiting += 1

@@ -52,7 +52,17 @@ def produce(cluster: SimulatedCluster, asked: Produce, reply: Reply) -> None:
         if error is not ErrorCode.NONE:
             reply(error, None)
             return
-    partition.append(batch, lambda error, base, time: reply(error, Produced(base, time)), acks=asked.acks)
+    topic, index = asked.where
+
+    def appended(error: ErrorCode, base: int, time: int) -> None:
+        if error is ErrorCode.NONE:
+            cluster.world.event(
+                "produced", topic=topic, partition=index, first=base, last=base + len(batch.rows) - 1,
+                transactional_id=asked.transactional_id,
+            )  # fmt: skip
+        reply(error, Produced(base, time))
+
+    partition.append(batch, appended, acks=asked.acks)
 
 
 def _not_in_transaction(cluster: SimulatedCluster, partition: Partition, asked: Produce) -> ErrorCode:

@@ -133,7 +133,14 @@ def offset_commit(cluster: SimulatedCluster, asked: Commit, reply: Reply) -> Non
 
     def answered(of_wanted: Any) -> None:
         rest = iter(of_wanted)
-        reply(ErrorCode.NONE, [errors.get(each[:2]) or next(rest) for each in asked.offsets])
+        codes = [errors.get(each[:2]) or next(rest) for each in asked.offsets]
+        for (topic, partition, offset, _), code in zip(asked.offsets, codes, strict=True):
+            told = {"group": asked.group_id, "topic": topic, "partition": partition, "offset": offset}
+            if code:
+                cluster.world.event("commit refused", **told, error=ErrorCode(code).name)
+            else:
+                cluster.world.event("commit", **told)
+        reply(ErrorCode.NONE, codes)
 
     if not wanted:
         answered(())

@@ -1,0 +1,101 @@
+"""One run of a test's body by one case. Owner: whoever tries seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from streamactors.simulation.client.factories import simulated_clients
+from streamactors.simulation.cluster.cluster import SimulatedCluster
+from streamactors.simulation.face.case import Broken, Case, CheckBroken, Outcome
+from streamactors.simulation.face.parts import Parts
+from streamactors.simulation.face.simulation import Simulation
+from streamactors.simulation.face.stand_in import FaultPlan, Faults
+from streamactors.simulation.world.errors import NotSimulated, WorldLimit, WorldStuck
+from streamactors.simulation.world.simulated import SimulatedWorld
+
+Body = Callable[[Simulation], object]
+
+BROKERS: Final = 3
+FAULTS_MS: Final = 15_000.0
+"""Faults act so long after the last record is sent."""
+SETTINGS: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "10000"}
+
+
+def run_once(body: Body, case: Case, *, faults_for_ms: float = FAULTS_MS) -> Outcome:
+    """Run the body once, and everything that it declares; return what became of it.
+
+    A check that does not hold, a run that is stuck or without end, and an error of the body are in the outcome. Raises NotSimulated."""
+    world = SimulatedWorld(case.seed, lines=case.lines)
+    plan = FaultPlan(case.faults or Faults.everything(), case.seed, case.only)
+    made: list[Simulation] = []
+
+    def main() -> None:
+        cluster = SimulatedCluster(world, brokers=BROKERS)
+        with simulated_clients(world, cluster):
+            sim = Simulation(Parts(case, world, cluster, plan))
+            made.append(sim)
+            body(sim)
+            sim.finish(faults_for_ms)
+            sim.deployment.end()
+
+    broken: Broken | None = None
+    with _quietly():
+        try:
+            world.run(main)
+        except CheckBroken as error:
+            broken = error.broken
+        except NotSimulated:
+            raise
+        except (WorldStuck, WorldLimit) as error:
+            broken = _broken("the run ends", str(error), world)
+        except Exception as error:  # noqa: BLE001  # an error of the body is a finding of this seed
+            broken = _broken("the test's body", f"{type(error).__name__}: {error}", world, error)
+    checks = made[0].checks if made else None
+    return Outcome(
+        broken, tuple(plan.strikes), tuple(world.trace.events), digest_of(world),
+        frozenset(checks.reached if checks else ()), frozenset(checks.sought if checks else ()),
+        {"steps": len(world.trace.entries), "events": len(world.trace.events)},
+    )  # fmt: skip
+
+
+def _broken(check: str, text: str, world: SimulatedWorld, error: BaseException | None = None) -> Broken:
+    where = _line_of(error)
+    last = world.trace.entries[-1][0] if world.trace.entries else 0
+    return Broken(check, f"{text} ({where})" if where else text, last, len(world.trace.events), None)
+
+
+def _line_of(error: BaseException | None) -> str:
+    """Return the innermost line of the user's code that an error passed."""
+    from streamactors.simulation.world.lines import is_users
+
+    found, trace = "", error.__traceback__ if error is not None else None
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if is_users(file):
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def digest_of(world: SimulatedWorld) -> str:
+    """Return the SHA-256 of a world's trace."""
+    digest = hashlib.sha256()
+    for entry in world.trace.entries:
+        digest.update(repr(entry).encode())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Thousands of runs fail on purpose: what they log is not for the reader of the test."""
+    log = logging.getLogger("streamactors")
+    before: Any = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
