@@ -40,8 +40,9 @@ def ranges_of(
     those that are there are added without records. Raises CaptureError, TopicNotFound, KafkaError."""
     found = Ranges()
     known = {topic.name: topic.partitions for topic in admin.topics()}
-    changelogs = [name for name in known if name.startswith(f"{group}-") and name.endswith("-changelog")]
-    repartitions = [name for name in known if name.startswith(f"{group}-") and name.endswith("-repartition")]
+    own = _own(admin, group, known)
+    changelogs = [name for name in own if name.endswith("-changelog")]
+    repartitions = [name for name in own if name.endswith("-repartition")]
     offsets = _consistent_offsets(admin, group, changelogs, found.notes)
     assigned = [key.topic for member in admin.members(group) for key in member.partitions]
     inputs = [*dict.fromkeys([*asked, *(key.topic for key in offsets), *assigned])]
@@ -66,6 +67,17 @@ def ranges_of(
         if name in known and name not in found.topics:
             found.topics[name] = _topic(admin, name, Kind.OTHER)
     return found
+
+
+def _own(admin: Admin, group: str, known: Iterable[str]) -> list[str]:
+    """Return the topics that begin with the group's name, without those of a group with a longer name: pay-eu-sum-changelog is not of group pay
+    if there is a group pay-eu."""
+    longer = tuple(
+        f"{each.group}-"
+        for each in admin.groups()
+        if each.group.startswith(f"{group}-") and not each.group.endswith("-repartition")
+    )
+    return [name for name in known if name.startswith(f"{group}-") and not (longer and name.startswith(longer))]
 
 
 def _consistent_offsets(

@@ -314,6 +314,12 @@ def test_the_caller_may_end_a_replay_early() -> None:
     assert (done.records, done.ended) == (2, False)
 
 
+def test_a_graph_that_ends_before_all_records_have_arrived_is_told() -> None:
+    graph = Consumer.plain_source(READER, IN).take(2).to(Sink.ignore())
+    _, done = steps_of(capsule_of(slice_of([record(at, b"1") for at in range(5)])), graph)
+    assert (done.records, done.of, done.ended, done.failures) == (2, 5, True, [])
+
+
 def test_a_replay_leaves_nothing_behind() -> None:
     from streamactors.kafka.client.connection import ck
     from streamactors.kafka.client.created_topics import made_here

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -310,3 +311,48 @@ def test_a_topic_that_was_deleted_is_told(cluster: Cluster, admin: Admin, take: 
     admin.delete("goes")
     until(lambda: "goes" not in {topic.name for topic in admin.topics()})
     assert [each.name for each in take("g").slices] == ["stays-0"]
+
+
+def test_the_state_of_a_group_with_a_longer_name_is_not_captured(
+    cluster: Cluster, admin: Admin, take: Callable[..., Capsule]
+) -> None:
+    for name in (
+        "bills",
+        "pay-sum-changelog",
+        "pay-eu-sum-changelog",
+        "pay-by-city-repartition",
+        "payments-sum-changelog",
+    ):
+        cluster.create_topic(name, partitions=1)
+    for group in ("pay", "pay-eu", "pay-by-city-repartition"):
+        admin.commit(group, {TopicPartition("bills", 0): 0})
+    assert {topic.name: topic.kind for topic in take("pay").topics} == {
+        "bills": Kind.INPUT,
+        "pay-sum-changelog": Kind.CHANGELOG,
+        "pay-by-city-repartition": Kind.REPARTITION,
+    }
+
+
+def test_a_capture_ends_though_records_keep_coming(
+    cluster: Cluster, admin: Admin, take: Callable[..., Capsule]
+) -> None:
+    cluster.create_topic("busy", partitions=3)
+    admin.commit("b", {TopicPartition("busy", 0): 0})
+    goes_on = threading.Event()
+
+    def write() -> None:
+        producer = ck.Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0})
+        while not goes_on.wait(0.001):
+            producer.produce("busy", b"x")
+            producer.poll(0)
+        producer.flush(PATIENCE_S)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        until(lambda: take("b").records > 50)
+        taken = take("b")
+    finally:
+        goes_on.set()
+        writer.join()
+    assert all(len(each.records) == each.end - each.begin for each in taken.slices)
