@@ -118,10 +118,17 @@ def _add(
 ) -> None:
     keys = _keys(topic)
     starts = admin.offsets(dict.fromkeys(keys, EARLIEST))
+    newest = admin.offsets(
+        dict.fromkeys(keys, LATEST)
+    )  # first: what is appended between the two looks is in no open transaction
     ends = admin.offsets(dict.fromkeys(keys, LATEST), committed=committed_only)
     times: Mapping[TopicPartition, Any] = {} if since_ms is None else admin.offsets(dict.fromkeys(keys, since_ms))
     for key in keys:
         start, end, committed = starts[key], ends[key], offsets.get(key)
+        if topic.kind in (Kind.INPUT, Kind.TABLE) and newest[key] > end:
+            found.notes.append(
+                f"{key} ends at offset {end}, where a transaction is open: {newest[key] - end:,} offsets after it are not read by the group yet"
+            )
         at = times.get(key, -1)
         begin = min(at if at >= 0 else end, end)
         if since_ms is None:

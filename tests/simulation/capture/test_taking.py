@@ -199,7 +199,11 @@ def test_only_what_the_group_reads_is_captured(cluster: Cluster, admin: Admin, t
     send(cluster, "paid", [{"value": b"after the open one"}])
     admin.commit("cashier", {TopicPartition("paid", 0): 0})
 
-    (committed,) = take("cashier").slices
+    taken = take("cashier")
+    (committed,) = taken.slices
+    assert taken.notes == (
+        "paid-0 ends at offset 6, where a transaction is open: 2 offsets after it are not read by the group yet",
+    )
     assert [(each.offset, each.value) for each in committed.records] == [(0, b"0"), (4, b"2")]
     assert (committed.begin, committed.end) == (0, 6)
     (whole,) = take("cashier", committed_only=False).slices
