@@ -283,7 +283,7 @@ class Scheduler:
             task.sentinel = None
 
     def _look_at_conditions(self) -> None:
-        for task, until in list(self._conditions.items()):
+        for task, until in self._conditions.items():  # a task leaves the table itself, in its next step
             if task.parked and not task.gone:
                 if task.instance != self._inside:
                     self.be_inside(task)
@@ -325,8 +325,6 @@ class Scheduler:
             elif what.parked and what.ticket == ticket and not what.gone:
                 what.timed_out = True
                 self.wake(what)
-        if self._conditions:
-            self._look_at_conditions()
 
     def _who_waits(self, main: Task) -> str:
         lines = [
