@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,6 +53,18 @@ class NativeCalls:
         with self._changed:
             self._open.pop(resource, None)
             self._changed.notify_all()
+
+    def all_open(self) -> list[Any]:
+        """Return the resources that are open."""
+        with self._changed:
+            return list(self._open)
+
+    def forget_all_but(self, resources: Iterable[Any]) -> None:
+        """Wait no longer for the other open resources: nothing is left that would close them."""
+        with self._changed:
+            kept = {id(each) for each in resources}
+            for resource in [each for each in self._open if id(each) not in kept]:
+                del self._open[resource]
 
     def wait_until_closed(self, timeout_s: float) -> list[str]:
         """Wait until nothing is open; return the names of what is open after `timeout_s` seconds."""

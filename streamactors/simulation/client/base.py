@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.errors import ErrorCode
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FOREVER: Final = -1
 _WARNING: Final = 30
+_AGAIN_MS: Final = 100.0
 
 
 class SimClient:
@@ -55,12 +57,18 @@ class SimClient:
         return found[0] if found else (None, None)
 
     def list_topics(self, topic: str | None = None, timeout: float = FOREVER) -> Any:
-        """Return the cluster's topics and brokers. Raises KafkaException (_TRANSPORT) if no broker answers."""
-        error, found = self.call(
-            metadata, self.cluster.any_broker(), Metadata(None if topic is None else (topic,)), timeout
-        )
-        if error is None:
-            raise failure(ck.KafkaError._TRANSPORT)
+        """Return the cluster's topics and brokers. Raises KafkaException (_TRANSPORT) if no broker answers in time."""
+        limit, now_ms = limit_ms(timeout), self.world.now_ms
+        until_ms = inf if limit is None else now_ms() + limit
+        asked = Metadata(None if topic is None else (topic,))
+        while True:
+            left_s = max(until_ms - now_ms(), 0.0) / 1_000
+            error, found = self.call(metadata, self.cluster.any_broker(), asked, FOREVER if left_s == inf else left_s)
+            if error is not None:
+                break
+            if now_ms() + _AGAIN_MS >= until_ms:
+                raise failure(ck.KafkaError._TRANSPORT)
+            self.world.sleep(_AGAIN_MS)
         if error is not ErrorCode.NONE:
             raise failure(int(error))
         return _cluster_metadata(self.cluster, found)

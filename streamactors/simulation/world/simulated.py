@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from streamactors.actors import futures
 from streamactors.actors import system as system_module
 from streamactors.actors import threads as owners
+from streamactors.actors.native_calls import NATIVE_CALLS
 from streamactors.actors.pool.elastic_pool import ElasticPool
 from streamactors.simulation.world import conditions, polls, refusals, threads, times
 from streamactors.simulation.world.chance import Chance
@@ -116,6 +117,7 @@ class SimulatedWorld:
         )
         tables = [(vars(threading)[name], vars(threading)[name].copy()) for name in _TABLES]
         names, reducers = owners._names.copy(), copyreg.dispatch_table.copy()
+        opened = NATIVE_CALLS.all_open()
         collects, tracing = gc.isenabled(), sys.gettrace()
         gc.disable()  # a collection runs finalizers at moments that differ between runs
         enter(scheduler)
@@ -132,6 +134,7 @@ class SimulatedWorld:
             for task in list(_coroutines):
                 task._log_destroy_pending = False  # it is of a process that has ended
             self._state.end()
+            NATIVE_CALLS.forget_all_but(opened)  # an instance that has crashed closes nothing
             patches.end()
             chance.end()
             enter(None)

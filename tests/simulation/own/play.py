@@ -9,6 +9,7 @@ from typing import Any
 import confluent_kafka as ck
 
 from streamactors import ActorSystem, Source
+from streamactors.errors import BuildError
 from streamactors.kafka import Producer, ProducerRecord, ProducerSettings
 from streamactors.simulation.client.factories import simulated_clients
 from streamactors.simulation.cluster.cluster import SimulatedCluster
@@ -61,6 +62,8 @@ class Play:
         while True:
             try:
                 self._pipeline(self, instance)
+            except BuildError:
+                raise  # no start repairs a wrong graph
             except Exception as error:
                 self.failed.append((instance, error))
                 self.world.sleep(BACK_OFF_MS)

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from streamactors import ActorSystem
+from streamactors.actors.native_calls import NATIVE_CALLS
 from streamactors.simulation.world.errors import SimulationError, WorldStuck
 from streamactors.simulation.world.simulated import SimulatedWorld
 from tests.simulation.world.shapes import run
@@ -162,3 +163,31 @@ def test_a_world_runs_once_and_not_inside_another() -> None:
         world.run(lambda: None)
     with pytest.raises(SimulationError, match="inside a world"):
         SimulatedWorld(0).run(lambda: SimulatedWorld(1).run(lambda: None))
+
+
+def test_the_process_does_not_wait_for_what_a_crashed_instance_had_open() -> None:
+    """The end of the process waited ten seconds for its state folders."""
+
+    class Database:
+        pass
+
+    mine, left = Database(), Database()
+    NATIVE_CALLS.opened(mine, "of the process")
+    world = SimulatedWorld(0)
+
+    def instance() -> None:
+        NATIVE_CALLS.opened(left, "of the instance")
+        time.sleep(60)
+
+    def main() -> None:
+        world.start("1", instance)
+        world.sleep(1_000)
+        world.crash("1")
+
+    try:
+        world.run(main)
+        assert mine in NATIVE_CALLS.all_open()
+        assert left not in NATIVE_CALLS.all_open()
+    finally:
+        NATIVE_CALLS.closed(mine)
+        NATIVE_CALLS.closed(left)
