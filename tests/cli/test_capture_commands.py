@@ -97,18 +97,20 @@ def test_steps_are_json_objects(streamactors: Run, shop: str) -> None:
 
 def test_two_versions_are_compared_by_key(streamactors: Run, shop: str) -> None:
     streamactors("capture", "--graph", f"{shop}:graph", "shop.capsule")
-    ran = streamactors("replay", "shop.capsule", f"{shop}:graph", "--compare", f"{shop}:rounded")
+    ran = streamactors("replay", "shop.capsule", f"{shop}:graph", "--settle", "1s", "--compare", f"{shop}:rounded")
     assert ran.code == 1
     assert ["changed", "paid", "'ann'", "'17'", "'10'"] in ran.rows
     assert "1 difference in 1 key and window: 1 changed" in ran.out
-    told = streamactors("replay", "shop.capsule", f"{shop}:graph", "--compare", f"{shop}:rounded", "--json")
+    told = streamactors(
+        "replay", "shop.capsule", f"{shop}:graph", "--settle", "1s", "--compare", f"{shop}:rounded", "--json"
+    )
     assert told.code == 1
     assert told.json == [{"change": "changed", "place": "paid", "key": "'ann'", "window": None, "before": ["'17'"], "after": ["'10'"]}]  # fmt: skip
 
 
 def test_equal_versions_that_end_well_have_exit_code_0(streamactors: Run, shop: str) -> None:
     streamactors("capture", "--group", "shop", "shop.capsule")
-    same = streamactors("replay", "shop.capsule", f"{shop}:calm", "--compare", f"{shop}:calm")
+    same = streamactors("replay", "shop.capsule", f"{shop}:calm", "--settle", "1s", "--compare", f"{shop}:calm")
     assert (same.code, same.out.splitlines()[-1]) == (0, "the results are equal, for 1 key and window")
     assert streamactors("replay", "shop.capsule", f"{shop}:calm").code == 0
 
@@ -165,6 +167,7 @@ def test_a_graph_of_another_group_is_refused(streamactors: Run, shop: str) -> No
     assert "the capsule is of group shop, and the graph reads in others" in ran.err
 
 
+@pytest.mark.slow
 def test_without_greenlet_the_extra_is_named(streamactors: Run, shop: str) -> None:
     streamactors("capture", "--group", "shop", "shop.capsule")
     program = (
