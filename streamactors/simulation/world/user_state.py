@@ -2,7 +2,8 @@
 
 Owner: the world. State is what a module's names, its classes' attributes and its functions' defaults hold: containers, locks, objects of the
 user's own classes, and every name that a `global` statement binds. Functions, classes and all else are shared. The values are exchanged
-when another instance's task runs, so an object that took one into an attribute or a closure before the run keeps the original."""
+when another instance's task runs, so an object that took one into an attribute or a closure before the run keeps the original.
+The instances share the results of a `functools.lru_cache`, which is emptied whenever an instance begins."""
 
 from __future__ import annotations
 
