@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from streamactors.simulation.face.outside import Outside as Outside
     from streamactors.simulation.face.outside import OutsideFailed as OutsideFailed
     from streamactors.simulation.face.simulation import Simulation as Simulation
-    from streamactors.simulation.face.stand_in import Faults as Faults
+    from streamactors.simulation.faults.faults import Faults as Faults
+    from streamactors.simulation.faults.when import at as at
+    from streamactors.simulation.faults.when import between as between
+    from streamactors.simulation.faults.when import every as every
     from streamactors.simulation.running.simulate import SimulationFailed as SimulationFailed
     from streamactors.simulation.running.simulate import simulate as simulate
 

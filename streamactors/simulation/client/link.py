@@ -68,6 +68,7 @@ class Link:
     def ask(self, api: Api, broker: int, request: Any, then: Then) -> None:
         """Send a request. `then` is called once, unless the client is closed before."""
         cluster, name = self.cluster, api.__name__
+        cluster.asked(self.owner, name)
         connection = self._connections.get(broker)
         if connection is None:
             if not cluster.is_reached(broker):
@@ -108,7 +109,7 @@ class Link:
                 delay_ms, lambda: connection.incoming.popleft()(), f"{self.client} {name} answered", self.owner
             )
 
-        refused = cluster.refuses.get(name)
+        refused = cluster.refuses.get(name) or (cluster.refuses_instances.get(name) if self.owner else None)
         if not cluster.is_reached(connection.broker):
             self._break(connection, "broker gone", name)
         elif refused is not None:

@@ -5,7 +5,7 @@ method waits. The brokers' settings have Kafka's names and defaults, with those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from streamactors.broker.config.broker_config import BrokerConfig
@@ -58,8 +58,12 @@ class SimulatedCluster:
         """The number of clients that were made."""
         self.cut_off: set[int] = set()
         """Brokers that run, and that neither clients nor other brokers reach."""
+        self.asked: Callable[[str, str], None] = lambda instance, api: None
+        """Called with the instance and the name of the API before a client sends a request."""
         self.refuses: dict[str, ErrorCode] = {}
         """The name of an API -> the error that it answers: missing rights, a feature that is off."""
+        self.refuses_instances: dict[str, ErrorCode] = {}
+        """As `refuses`, for the clients of instances alone; what is outside of all instances is served."""
         self.topics = Topics(world, self.config, brokers, self._replication_ms)
         self.groups = Groups(world, self.topics, self._chosen)
         self.transactions = Transactions(world, self.topics, self.groups, self._chosen)
@@ -98,6 +102,11 @@ class SimulatedCluster:
             raise UnknownTopic(f"topic {name} cannot be created: {outcome.message or outcome.code.name}")
 
     # --- brokers ---
+
+    @property
+    def brokers(self) -> range:
+        """The numbers of all brokers."""
+        return range(len(self.topics.image.brokers))
 
     def brokers_alive(self) -> list[int]:
         """Return the numbers of the brokers that run."""

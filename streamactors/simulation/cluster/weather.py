@@ -33,11 +33,11 @@ class Calm:
 
     def __init__(self, dice: random.Random, fastest_ms: float = FASTEST_MS, slowest_ms: float = SLOWEST_MS) -> None:
         self._dice = dice
-        self._fastest_ms, self._slowest_ms = fastest_ms, slowest_ms
+        self.fastest_ms, self.slowest_ms = fastest_ms, slowest_ms
 
     def delay_ms(self, client: str, broker: int, api: str) -> float:
         """Return a random time between the bounds."""
-        return self._dice.uniform(self._fastest_ms, self._slowest_ms)
+        return self._dice.uniform(self.fastest_ms, self.slowest_ms)
 
     def lose_request(self, client: str, broker: int, api: str) -> bool:
         """Return False."""

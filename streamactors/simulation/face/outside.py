@@ -98,13 +98,23 @@ class Outside:
         if fate.fails_before:
             self._tell(call, rows, "failed before", record)
             raise OutsideFailed(f"{self.name}.{call}: the store did not answer, and did nothing")
-        for _ in range(2 if fate.duplicated else 1):
-            self._apply(call, rows)
-            self._tell(call, rows, "failed after" if fate.fails_after else "done", record)
+        outcome = "failed after" if fate.fails_after else "done"
+        self._arrives(call, rows, outcome, record)
+        if fate.again_after_ms:
+            world = self._parts.world
+            world.later(
+                fate.again_after_ms, lambda: self._arrives(call, rows, outcome, record), f"{call} arrives again"
+            )
+        elif fate.duplicated:
+            self._arrives(call, rows, outcome, record)
         if rows:
             self._parts.plan.moment("effect", self._parts.world.instance())
         if fate.fails_after:
             raise OutsideFailed(f"{self.name}.{call}: the store did not answer; whether it did the work is not known")
+
+    def _arrives(self, call: str, rows: list[tuple[Any, Any]], outcome: str, record: Any) -> None:
+        self._apply(call, rows)
+        self._tell(call, rows, outcome, record)
 
     def _apply(self, call: str, rows: list[tuple[Any, Any]]) -> None:
         world = self._parts.world

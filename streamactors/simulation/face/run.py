@@ -13,7 +13,8 @@ from streamactors.simulation.cluster.cluster import SimulatedCluster
 from streamactors.simulation.face.case import Broken, Case, CheckBroken, Outcome
 from streamactors.simulation.face.parts import Parts
 from streamactors.simulation.face.simulation import Simulation
-from streamactors.simulation.face.stand_in import FaultPlan, Faults
+from streamactors.simulation.faults.faults import Faults
+from streamactors.simulation.faults.plan import FaultPlan
 from streamactors.simulation.world.errors import NotSimulated, WorldLimit, WorldStuck
 from streamactors.simulation.world.simulated import SimulatedWorld
 
@@ -34,6 +35,7 @@ def run_once(body: Body, case: Case, *, faults_for_ms: float = FAULTS_MS) -> Out
     made: list[Simulation] = []
 
     def main() -> None:
+        plan.watch(world)
         cluster = SimulatedCluster(world, brokers=BROKERS)
         with simulated_clients(world, cluster):
             sim = Simulation(Parts(case, world, cluster, plan))

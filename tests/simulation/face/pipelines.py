@@ -20,7 +20,7 @@ from streamactors.simulation import Faults, OutsideFailed, Simulation
 
 COUNT = 40
 ORDERS = [(f"k{number}", {"id": f"k{number}", "customer": number % 5}) for number in range(COUNT)]
-CRASHES = Faults(failing_call=0.0)
+CRASHES = Faults.everything(failing_call=0.0, duplicate=0.0)
 MEMBERS = Subscriptions.topics("orders")
 
 DONE: dict[str, bool] = {}

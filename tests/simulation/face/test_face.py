@@ -113,7 +113,7 @@ def test_a_call_may_fail_before_its_effect_and_after_it() -> None:
                 outcomes.add("after" if number in store else "before")
 
     outcomes: set[str] = set()
-    assert run_once(body, Case(0, Faults(crash=0, crash_after_effect=0, failing_call=0.5))).broken is None
+    assert run_once(body, Case(0, Faults.none(failing_call=0.5))).broken is None
     assert outcomes == {"done", "before", "after"}
 
 
