@@ -18,21 +18,28 @@ def test_a_rebalance_of_a_consumer_group_takes_less_than_a_heartbeat_of_kafka() 
     with Cluster() as cluster:
         cluster.create_topic("t", 4)
         properties = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "group.protocol": "consumer"}
-        first, second = (confluent_kafka.Consumer(properties) for _ in range(2))
+        first = confluent_kafka.Consumer(properties)
+        took: list[float] = []
         try:
             first.subscribe(["t"])
-            _poll_until([first], [4])
-            began = time.monotonic()
-            second.subscribe(["t"])
-            _poll_until([first, second], [2, 2])
-            assert time.monotonic() - began < 4  # the first member hears of it with its next heartbeat: 5 s by default
+            # a machine that stops for some seconds delays one rebalance; each of them lasts 5 s where the heartbeat is Kafka's
+            while len(took) < 5 and min(took, default=4) >= 4:
+                _poll_until([first], [4])
+                second = confluent_kafka.Consumer(properties)
+                try:
+                    began = time.monotonic()
+                    second.subscribe(["t"])
+                    _poll_until([first, second], [2, 2])
+                    took.append(time.monotonic() - began)
+                finally:
+                    second.close()
         finally:
-            second.close()
             first.close()
+    assert min(took) < 4, took  # the first member hears of it with its next heartbeat: 5 s by default
 
 
 def _poll_until(consumers: list[confluent_kafka.Consumer], counts: list[int]) -> None:
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 60
     while [len(each.assignment()) for each in consumers] != counts:
         assert time.monotonic() < give_up
         for each in consumers:
