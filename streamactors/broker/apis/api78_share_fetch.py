@@ -76,6 +76,7 @@ class _Guard:
     """Ends a session when its connection closes."""
 
     def __init__(self, connection: ServerConnection, partitions: SharePartitions, session: ShareSession) -> None:
+        self.connection_id = connection.id
         self._connection = connection
         self._partitions = partitions
         self._session = session
@@ -126,6 +127,10 @@ def _enter(request: Request) -> _Asked:
         return _Asked(request, session, named, False)
     if any(each.acknowledgement_batches for each in named.values()):
         raise Refusal(ErrorCode.INVALID_REQUEST)
+    before = partitions.sessions.get(key)
+    if before is not None and before.guard is not None and request.connection.id < before.guard.connection_id:
+        # The member left this connection for a newer one. Its end would release what the member holds by now.
+        raise Refusal(ErrorCode.INVALID_SHARE_SESSION_EPOCH, "the member has a session on a newer connection")
     session = partitions.sessions.open(key, named)
     _Guard(request.connection, partitions, session)
     return _Asked(request, session, named, True)

@@ -145,6 +145,21 @@ def test_a_connection_that_is_lost_releases_its_records_at_once(tmp_path: Path) 
         assert len(live.node.share_partitions.sessions) == 1
 
 
+def test_a_request_that_was_late_on_an_old_connection_takes_no_session_away(tmp_path: Path) -> None:
+    with LiveBroker(tmp_path / "data", {**SETTINGS, "group.share.record.lock.duration.ms": 60_000}) as live:
+        live.create_topic("t", 1)
+        begin(live)
+        append(live, b"a")
+        old, new, other = member(live, "m1"), member(live, "m1"), member(live, "m2")
+        other.fetch()
+        assert new.take() == [(0, 0, 1)]
+        assert old.fetch().error_code == E.INVALID_SHARE_SESSION_EPOCH
+        old.client.close()
+        for _ in range(3):
+            assert not any(part.acquired_records for part in ShareMember.parts(other.fetch(wait_ms=200)))
+        assert new.acknowledge((0, 0, ACCEPT)).error_code == E.NONE
+
+
 def test_a_fetch_waits_for_a_record(live: LiveBroker) -> None:
     one = member(live)
     one.fetch()

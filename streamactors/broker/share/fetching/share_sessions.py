@@ -21,6 +21,9 @@ LAST_EPOCH: Final = 2**31 - 1
 class Guard(Protocol):
     """Ends the session when its connection closes."""
 
+    connection_id: int
+    """The number of the connection. A connection that was accepted later has a higher one."""
+
     def detach(self) -> None:
         """The session has ended: do nothing any more."""
 
