@@ -5,7 +5,7 @@ Errors: UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, GROUP_AUTHORI
 INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED; by partition: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED,
 NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, errors of the share coordinator; for acknowledgements those of ShareAcknowledge.
 Differs from Apache Kafka: records are read when the fetch ends; a helper thread reads what is not in the page cache, and only
-then the other fetches of the group wait."""
+then the other fetches of the group wait. A first request on an older connection than that of the member's session comes too late, and is refused."""
 
 from __future__ import annotations
 
