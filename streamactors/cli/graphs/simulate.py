@@ -21,11 +21,14 @@ _MARK: Final = "simulate"
     "--seeds", type=click.IntRange(min=1), help="Try so many seeds; 100 unless the test's marker says otherwise."
 )
 @click.option("--seed", type=int, help="Try this seed alone, as a failure names it.")
+@click.option("--case", type=click.Path(exists=True, dir_okay=False), help="Run the case of this file alone.")
 @click.option("--time", type=SECONDS, help="Begin no further seed after this time. A number is seconds.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Try seeds in so many processes; one for each core without it."
 )
-def command(test: str, seeds: int | None, seed: int | None, time: float | None, jobs: int | None) -> int:
+def command(
+    test: str, seeds: int | None, seed: int | None, case: str | None, time: float | None, jobs: int | None
+) -> int:
     """Run the body of a test in a simulated world, once for each seed, until a check breaks.
 
     TEST is a function of one argument, the simulation. What its marker `simulate` says is used, too. Exit code: 0 every seed
@@ -47,7 +50,12 @@ def command(test: str, seeds: int | None, seed: int | None, time: float | None, 
         given["seeds"] = seeds
     if time is not None:
         given["time"] = time
-    tried = simulate(body, seed=seed, jobs=jobs, repeat=f"streamactors simulate {test} --seed {{seed}}", **given)
+    if case is not None:
+        given["case"] = case
+    again = f"streamactors simulate {test}"
+    tried = simulate(
+        body, seed=seed, jobs=jobs, repeat=f"{again} --seed {{seed}}", repeat_case=f"{again} --case '{{path}}'", **given
+    )
     click.echo(
         f"{test}: {tried.seeds} seeds in {tried.took_s:.1f} s, {tried.per_minute:.0f} a minute: every check held"
     )

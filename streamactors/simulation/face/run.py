@@ -16,6 +16,7 @@ from streamactors.simulation.face.simulation import Simulation
 from streamactors.simulation.faults.faults import Faults
 from streamactors.simulation.faults.plan import FaultPlan
 from streamactors.simulation.world.errors import NotSimulated, WorldLimit, WorldStuck
+from streamactors.simulation.world.events import Event
 from streamactors.simulation.world.simulated import SimulatedWorld
 
 Body = Callable[[Simulation], object]
@@ -47,7 +48,7 @@ def run_once(body: Body, case: Case, *, faults_for_ms: float = FAULTS_MS) -> Out
     broken: Broken | None = None
     with _quietly():
         try:
-            world.run(main)
+            world.run(main, code=(body,))
         except CheckBroken as error:
             broken = error.broken
         except NotSimulated:
@@ -58,10 +59,27 @@ def run_once(body: Body, case: Case, *, faults_for_ms: float = FAULTS_MS) -> Out
             broken = _broken("the test's body", f"{type(error).__name__}: {error}", world, error)
     checks = made[0].checks if made else None
     return Outcome(
-        broken, tuple(plan.strikes), tuple(world.trace.events), digest_of(world),
+        broken, tuple(plan.strikes), _placed(world, made), digest_of(world),
         frozenset(checks.reached if checks else ()), frozenset(checks.sought if checks else ()),
-        {"steps": len(world.trace.entries), "events": len(world.trace.events)},
+        {
+            "steps": len(world.trace.entries), "events": len(world.trace.events),
+            "records": made[0].declared if made else 0,
+        },
     )  # fmt: skip
+
+
+def _placed(world: SimulatedWorld, made: list[Simulation]) -> tuple[Event, ...]:
+    """Return the events; effects with the records that they come of, as far as these were known at the end."""
+    events = world.trace.events
+    if not made:
+        return tuple(events)
+    place_of = made[0].place_of
+    return tuple(
+        event._replace(facts={**event.facts, "record": place_of(event.facts["key"])})
+        if event.kind == "effect" and event.facts["record"] is None
+        else event
+        for event in events
+    )
 
 
 def _broken(check: str, text: str, world: SimulatedWorld, error: BaseException | None = None) -> Broken:

@@ -35,7 +35,7 @@ class Sending:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._index = 0
+        self.declared = 0
         self.topics: dict[str, list[Sent]] = {}
         self.waiting = 0
         """Records that the cluster has not stored yet."""
@@ -57,9 +57,9 @@ class Sending:
         planned = []
         for given in records:
             kept = self._parts.case.records
-            if kept is None or self._index in kept:
+            if kept is None or self.declared in kept:
                 planned.append(_sent(topic, given, key))
-            self._index += 1
+            self.declared += 1
         prepared = self._parts.plan.prepared(topic, [sent.record for sent in planned])
         of = {id(sent.record): sent for sent in planned}
         every = [of.get(id(record)) or Sent(None, record, None, planned=False) for record in prepared]

@@ -141,6 +141,15 @@ class Simulation:
         """The ids of the records that the test sends, of all topics."""
         return self._sending.keys
 
+    def place_of(self, key: Any) -> tuple[str, int, int] | None:
+        """Return where the record of an id is: topic, partition, offset; None if no record has it."""
+        return self._parts.place_of(key, None)
+
+    @property
+    def declared(self) -> int:
+        """The number of records that the test declares, of all topics, sent or left out."""
+        return self._sending.declared
+
     @property
     def is_sent(self) -> bool:
         """Whether the cluster has stored all records of the test."""

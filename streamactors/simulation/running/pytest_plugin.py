@@ -5,6 +5,7 @@ Owner: pytest. Every pytest run of the environment loads it, so it imports the s
 from __future__ import annotations
 
 import os
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from streamactors.simulation.running.seeds import Plan
 
 _MARK: Final = "simulate"
-_KNOWN: Final = ("seeds", "faults", "faults_for", "lines", "time", "real", "minutes")
+_KNOWN: Final = ("seeds", "faults", "faults_for", "lines", "time", "case", "real", "minutes")
 _JOBS_OF_XDIST: Final = "PYTEST_XDIST_WORKER"
 
 
@@ -22,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("streamactors: simulation")
     group.addoption("--sim-seeds", type=int, help="try so many seeds of each simulated test")
     group.addoption("--sim-seed", type=int, help="try this seed alone, as a failure names it")
+    group.addoption("--sim-case", help="run the case of this file alone, as a failure names it")
     group.addoption("--sim-time", help="begin no further seed of a test after this time, such as 60s")
     group.addoption("--sim-jobs", help="try the seeds of a test in so many processes; auto: one for each core")
     group.addoption(
@@ -32,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "simulate(seeds=100, faults=None, faults_for='15s', lines=0, time=None): run the test's body in a simulated world, once for each seed",
+        "simulate(seeds=100, faults=None, faults_for='15s', lines=0, time=None, case=None): run the test's body in a simulated world, once for each seed",
     )
 
 
@@ -75,6 +77,7 @@ def _run(item: pytest.Function, given: dict[str, Any]) -> None:
         raise pytest.UsageError("simulated tests need greenlet: pip install 'streamactors[simulation]'") from None
     others = {name: item.funcargs[name] for name in item._fixtureinfo.argnames if name != "sim"}
 
+    @wraps(item.obj)
     def body(sim: Any) -> None:
         item.obj(sim=sim, **others)
 
@@ -92,8 +95,9 @@ def _run(item: pytest.Function, given: dict[str, Any]) -> None:
         return
     folder = item.config.getoption("--sim-cases") or item.config.rootpath / FOLDER
     text = report(
-        tried, runner(body, plan), name=item.name,
-        repeat=f"pytest '{item.nodeid}' --sim-seed={tried.failing.seed}", folder=Path(folder),
+        tried, runner(body, plan), name=item.name, test=item.nodeid,
+        repeat=f"pytest '{item.nodeid}' --sim-seed={tried.failing.seed}",
+        repeat_case=f"pytest '{item.nodeid}' --sim-case='{{path}}'", folder=Path(folder),
     )  # fmt: skip
     pytest.fail(text, pytrace=False)
 
@@ -102,10 +106,12 @@ def _plan(item: pytest.Function, given: dict[str, Any]) -> Plan:
     from streamactors.durations import duration_s
     from streamactors.simulation.face.run import FAULTS_MS
     from streamactors.simulation.running.seeds import SEEDS, Plan
+    from streamactors.simulation.story.simcase import load
 
     option = item.config.getoption
     time = option("--sim-time") or given.get("time")
     seeds = option("--sim-seeds")
+    case = option("--sim-case") or given.get("case")
     return Plan(
         given.get("seeds", SEEDS) if seeds is None else seeds,
         option("--sim-seed"),
@@ -114,6 +120,7 @@ def _plan(item: pytest.Function, given: dict[str, Any]) -> Plan:
         given.get("faults"),
         given.get("lines", 0.0),
         duration_s(given.get("faults_for", FAULTS_MS / 1_000), "faults_for") * 1_000,
+        None if case is None else load(item.config.rootpath / case).case,
     )
 
 

@@ -4,50 +4,37 @@ Owner: whoever tries seeds."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
+import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from streamactors.simulation.face.case import Case, Outcome
 from streamactors.simulation.running.seeds import Run, Tried, describe
+from streamactors.simulation.story.tell import tell
 
-MOST_STRIKES: Final = 8
 STORY_S: Final = 20.0
 """Real seconds for finding the shortest story."""
 FOLDER: Final = ".simcases"
-_STORY: Final = "streamactors.simulation.story"
 
 
-def report(tried: Tried, again: Run, *, name: str, repeat: str, folder: Path) -> str:
-    """Return the text of a failure. `name`: of the test. `repeat`: how a user runs the seed again."""
+def report(tried: Tried, again: Run, *, name: str, test: str, repeat: str, repeat_case: str, folder: Path) -> str:
+    """Return the text of a failure, and write the file of its shortest case.
+
+    `name`: of the test, for the file; `test`: what the file says of it. `repeat`: how a user runs the seed again; `repeat_case`: the file at "{path}"."""
     case, outcome = tried.failing, tried.outcome
     assert case is not None
     assert outcome is not None
     assert outcome.broken is not None
-    lines = [f"seed {case.seed} breaks {describe(outcome.broken)}"]
-    story = _story(again, case, outcome)
-    if story is not None:
-        lines.append(story.text())
-    else:
-        lines += _strikes(outcome)
-    lines.append(f"  see it again: {repeat}")
-    if story is not None:
-        path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{case.seed}.simcase"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        story.save(path)
-        lines.append(f"  its file: {path}")
-    return "\n".join(lines)
-
-
-def _story(again: Run, case: Case, outcome: Outcome) -> Any:
-    if importlib.util.find_spec(_STORY) is None:
-        return None
-    return importlib.import_module(f"{_STORY}.tell").tell(again, case, outcome, budget_s=STORY_S)
-
-
-def _strikes(outcome: Outcome) -> list[str]:
-    told = [f"  {strike.at_ms / 1_000:9.3f} s  {strike.text}" for strike in outcome.strikes[-MOST_STRIKES:]]
-    left = len(outcome.strikes) - len(told)
-    return [f"  {left} faults before", *told] if left > 0 else told
+    end = 0.0 if case.only is not None else time.monotonic() + STORY_S  # a case from a file is short
+    story = tell(again, case, outcome, is_over=lambda: time.monotonic() > end)
+    path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{case.seed}.simcase"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    story.save(path, test)
+    return "\n".join(
+        [
+            f"seed {case.seed} breaks {describe(outcome.broken)}",
+            story.text(),
+            f"  see it again: {repeat}",
+            f"  the shortest story alone: {repeat_case.format(path=path)}",
+        ]
+    )

@@ -37,15 +37,19 @@ class Plan:
     faults: Any = None
     lines: float = 0.0
     faults_for_ms: float = FAULTS_MS
+    kept: Case | None = None
+    """This case alone, as a file has it (`story/simcase.py`)."""
 
     @property
     def numbers(self) -> Iterable[int]:
         """The seeds."""
+        if self.kept is not None:
+            return (self.kept.seed,)
         return range(self.seeds) if self.seed is None else (self.seed,)
 
     def case(self, seed: int) -> Case:
         """Return the case of a seed."""
-        return Case(seed, self.faults, lines=self.lines)
+        return self.kept or Case(seed, self.faults, lines=self.lines)
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ def try_seeds(body: Body, plan: Plan) -> Tried:
             outcome = _twice(again, failing, short)
             return Tried(count, time.monotonic() - begin, failing, outcome)
     missed = sorted(sought - reached)
-    if missed and plan.seed is None:
+    if missed and plan.seed is None and plan.kept is None:
         raise ProvedNothing(
             f"none of {count} seeds reached {', '.join(map(repr, missed))}; try more seeds, longer or other faults, "
             "or more records"

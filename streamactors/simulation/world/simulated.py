@@ -13,7 +13,7 @@ import logging
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
@@ -70,8 +70,10 @@ class SimulatedWorld:
 
     # ---- the run ----
 
-    def run(self, main: Callable[[], T]) -> T:
+    def run(self, main: Callable[[], T], *, code: Iterable[object] = ()) -> T:
         """Run `main()` in the world until it returns; end all other tasks; return its result or raise its error.
+
+        `code`: functions of the user that `main` calls. Modules that they or `main` reach have their state once per instance.
 
         Raises WorldStuck, WorldLimit and NotSimulated. A world runs once."""
         if self._scheduler is not None:
@@ -84,7 +86,7 @@ class SimulatedWorld:
         )
         disks = self._disks = Disks(self.dice)
         try:
-            with self._replaced(scheduler):
+            with self._replaced(scheduler, (main, *code)):
                 task = scheduler.spawn(lambda: results.append(main()), "main", "")
                 try:
                     scheduler.run(task)
@@ -96,7 +98,7 @@ class SimulatedWorld:
         return results[0]
 
     @contextmanager
-    def _replaced(self, scheduler: Scheduler) -> Iterator[None]:
+    def _replaced(self, scheduler: Scheduler, code: Iterable[object]) -> Iterator[None]:
         refusals.install()
         chance = Chance(self.seed)
         patches = Patches(
@@ -124,7 +126,7 @@ class SimulatedWorld:
         try:
             chance.begin()
             patches.begin()
-            self._state.begin()
+            self._state.begin(code)
             scheduler.enter = self._state.enter
             copyreg.dispatch_table.update(times.reducers())
             yield

@@ -10,13 +10,12 @@ from __future__ import annotations
 import enum
 import functools
 import opcode
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 from streamactors.simulation.world.copying import HELD, Copier, is_state
-from streamactors.simulation.world.lines import is_users
+from streamactors.simulation.world.reachable import reachable_modules
 
 _BINDS: Final = frozenset({opcode.opmap["STORE_GLOBAL"], opcode.opmap["DELETE_GLOBAL"]})
 _PLAIN: Final = (int, float, str, bytes, tuple, type(None))
@@ -96,13 +95,9 @@ class UserState:
         self.now = ""
         """The instance whose state is the current one."""
 
-    def begin(self) -> None:
-        """Find the state of the modules that are loaded, and give the test's body its own."""
-        modules = {
-            name: module
-            for name, module in list(sys.modules.items())
-            if isinstance(module, ModuleType) and is_users(getattr(module, "__file__", None) or "<frozen")
-        }
+    def begin(self, roots: Iterable[object]) -> None:
+        """Find the state of the modules that the roots reach (functions of the user), and give the test's body its own."""
+        modules = reachable_modules(roots)
         self._users = frozenset(modules)
         for name, module in modules.items():
             known = _known.get(name)
