@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+def eventually(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait for a condition that another thread will make true."""
     give_up = time.monotonic() + timeout_s
     while not condition():

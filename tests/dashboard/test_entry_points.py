@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,15 @@ def get(url: str) -> Any:
         return json.load(answer)
 
 
+def until(url: str, holds: Callable[[dict[str, Any]], object]) -> Any:
+    """Return the first state for which `holds` is true; fail after a minute."""
+    deadline = time.monotonic() + 60
+    while not holds(state := get(url)):
+        assert time.monotonic() < deadline, state
+        time.sleep(0.1)
+    return state
+
+
 @contextmanager
 def started(*arguments: str, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a command that serves a page; give its process and the address that it prints."""
@@ -76,8 +85,7 @@ def test_a_system_serves_its_page_and_ends_it() -> None:
     with ActorSystem("mine") as system:
         page = system.serve_dashboard()
         Source.range(10**9).throttle(10, "1s").to(Sink.ignore()).named("my graph").run(system)
-        time.sleep(1.2)
-        state = get(page.url)
+        state = until(page.url, lambda state: state["graphs"])
         assert state["process"]["name"] == "mine"
         assert [graph["name"] for graph in state["graphs"]] == ["my graph"]
     with pytest.raises(OSError, match=r"refused|reset"):
@@ -95,10 +103,10 @@ def test_a_page_shows_the_graphs_of_its_own_system() -> None:
 def test_a_cluster_serves_its_topics_partitions_and_groups() -> None:
     with Cluster(dashboard=True) as cluster:
         cluster.create_topic("flights", 3)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             state = get(cluster.dashboard.url)
-            if state["broker"] and state["broker"]["topics"]:
+            if state["broker"] and [p["topic"] for p in state["broker"]["partitions"]].count("flights") == 3:
                 break
             time.sleep(0.2)
         jsonschema.validate(state, SCHEMA)
@@ -111,20 +119,22 @@ def test_a_cluster_serves_its_topics_partitions_and_groups() -> None:
         get(url)
 
 
+def culprits(state: dict[str, Any]) -> list[list[str]]:
+    """Return the stages that hold each graph back."""
+    return [[stage["name"] for stage in graph["stages"] if stage["culprit"]] for graph in state["graphs"]]
+
+
 @pytest.mark.expects_exit_code(130)
 def test_run_serves_a_page_and_dashboard_combines_two(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GRAPH)
     with started("run", "mine.py:graph", "--dashboard", cwd=tmp_path) as (_, first):
         with started("run", "mine.py:graph", "--dashboard", "0", cwd=tmp_path) as (_, second):
             with started("dashboard", first, second, cwd=tmp_path) as (_, both):
-                time.sleep(4)
-                state = get(both)
+                state = until(both, lambda state: culprits(state) == [["decode"], ["decode"]])
                 jsonschema.validate(state, SCHEMA)
                 assert len(state["processes"]) == 2
                 assert len({graph["process"] for graph in state["graphs"]}) == 2
                 assert len({graph["id"] for graph in state["graphs"]}) == 2
-                for graph in state["graphs"]:
-                    assert [stage["name"] for stage in graph["stages"] if stage["culprit"]] == ["decode"]
         result = CliRunner().invoke(top, [first, "--once"])
         assert result.exit_code == 0
         assert "decode works" in result.output
@@ -210,8 +220,7 @@ def test_the_terminal_shows_hostile_names_as_text() -> None:
     with ActorSystem(name) as system:
         Source.never().map(lambda x: x).named(name).to(Sink.ignore()).named(name).run(system)
         with system.serve_dashboard() as page:
-            time.sleep(1.2)
-            state = page.state()
+            state = until(page.url, lambda state: state["graphs"])
     text = "\n".join(lines(state))
     assert "\x1b" not in text
     assert "[red]" in text

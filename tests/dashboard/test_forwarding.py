@@ -77,8 +77,10 @@ def test_a_page_without_a_cluster_searches_that_of_its_running_graphs(cluster: C
         status, why = ask(page, "/api/records?topic=flights")
         assert (status, "nothing that runs here reads or writes" in why) == (404, True)
         control = reading(cluster, system)
-        time.sleep(1.2)
-        status, text = ask(page, "/api/records?topic=flights&value=v42")
+        deadline = time.monotonic() + 60
+        while (found := ask(page, "/api/records?topic=flights&value=v42"))[0] == 404 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        status, text = found
         assert status == 200
         assert [value["key"] for kind, value in events(text) if kind == "hit"] == ["k42"]
         assert events(text)[-1][0] == "end"

@@ -219,8 +219,10 @@ def test_a_store_is_shown_and_answers_for_a_key() -> None:
             assert status == 404
             assert "other" in why
             assert ask(page, "/api/store?name=words")[0] == 400
-            time.sleep(1.2)
             state = page.state()
+            while not (state["stores"] and state["windows"]) and time.monotonic() < deadline:
+                time.sleep(0.1)
+                state = page.state()
             assert [(store["name"], store["kind"]) for store in state["stores"]] == [("words-store", "memory")]
             assert [window["dropped"] for window in state["windows"]] == [0]
         control.shutdown().result(30)

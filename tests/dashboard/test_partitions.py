@@ -39,7 +39,7 @@ def test_positions_and_lag_are_what_an_independent_client_computes() -> None:
                 compared.wait(60)
 
         control = source.to(Sink.foreach(take)).named("flights to store").run(system)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(taken) < 50 and time.monotonic() < deadline:
             time.sleep(0.05)
         reader = PartitionsReader()
@@ -69,7 +69,9 @@ def test_positions_and_lag_are_what_an_independent_client_computes() -> None:
     held = [p.oldest_mark for p in consumer.partitions if p.oldest_mark is not None]
     assert held
     assert {mark.sink for mark in held} == {"flights to store"}
-    assert all(mark.age_ms < 20_000 for mark in held)
+    assert all(mark.age_ms < (time.monotonic() - began_s + 1) * 1_000 for mark in held), (
+        "no mark is older than the test"
+    )
 
 
 def test_partitions_that_the_user_has_paused_say_so() -> None:
@@ -83,8 +85,12 @@ def test_partitions_that_the_user_has_paused_say_so() -> None:
         control.pause(("flights", 0))
         page = system.serve_dashboard()
         page.watch()
-        time.sleep(2.5)
-        state = page.state()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            state = page.state()
+            if [cause["cause"] for graph in state["graphs"] for cause in graph["causes"]] == ["paused"]:
+                break
+            time.sleep(0.1)
         control.shutdown().result(30)
     (partition,) = state["consumers"][0]["partitions"]
     assert (partition["paused"], partition["paused_by"]) == (True, "user")

@@ -105,11 +105,12 @@ def test_rates_are_what_the_sink_counts() -> None:
         (run,) = runs_of(system)
         reader = GraphReader(run, 0, time.monotonic())
         reader.sample(time.monotonic())
-        reader.state(time.monotonic())
         began, before = time.monotonic(), taken
+        reader.state(began)
         time.sleep(2.0)
-        state = reader.state(time.monotonic())
-        rate = (taken - before) / (time.monotonic() - began)
+        ended = time.monotonic()
+        state = reader.state(ended)  # a process that is frozen after this line has the same rate
+        rate = (taken - before) / (ended - began)
         assert state.stages[-1].elements == pytest.approx(taken, abs=30)
     assert state.stages[-1].elements_per_s == pytest.approx(rate, rel=0.1)
     assert state.edges[-1].per_s == pytest.approx(rate, rel=0.1)

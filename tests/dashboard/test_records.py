@@ -152,8 +152,10 @@ def test_a_topic_of_dead_letters_is_shown_with_the_newest_reasons() -> None:
             producer.produce("flights-dead", b"x", headers=headers, partition=n % 2)
         assert not producer.flush(20)
         with serve(broker={"bootstrap.servers": cluster.bootstrap_servers}) as page:
-            deadline = time.monotonic() + 20
-            while not page.state()["dead_letters"] and time.monotonic() < deadline:
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                if [len(each["samples"]) for each in page.state()["dead_letters"]] == [6]:
+                    break
                 time.sleep(0.2)
             (found_,) = page.state()["dead_letters"]
     assert (found_["topic"], found_["count"]) == ("flights-dead", 20)

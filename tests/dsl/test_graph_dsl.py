@@ -18,7 +18,7 @@ def test_the_graph_of_the_design_page(actor_system):
         fan.out(1) >> join.in_(1)
         join >> g.add(Sink.to_list(), keep=True)
     (result,) = g.to_runnable().run(actor_system)
-    assert sorted(result.result(5)) == sorted([x * 10 for x in range(10)] + list(range(10)))
+    assert sorted(result.result(30)) == sorted([x * 10 for x in range(10)] + list(range(10)))
 
 
 def test_wires_may_be_written_in_any_order_and_either_direction(actor_system):
@@ -29,7 +29,7 @@ def test_wires_may_be_written_in_any_order_and_either_direction(actor_system):
         zipped.in_(1) << fan.out(1)
         Source.range(3) >> fan
         fan.out(0) >> Flow.map(str) >> zipped.in_(0)
-    assert g.to_runnable().run(actor_system)[0].result(5) == [("0", 0), ("1", 1), ("2", 2)]
+    assert g.to_runnable().run(actor_system)[0].result(30) == [("0", 0), ("1", 1), ("2", 2)]
 
 
 def test_without_a_port_the_first_free_one_is_meant(actor_system):
@@ -39,7 +39,7 @@ def test_without_a_port_the_first_free_one_is_meant(actor_system):
         for factor in (1, 10, 100):
             fan >> Flow.map(lambda x, by=factor: x * by) >> join
         join >> g.add(Sink.to_list(), keep=True)
-    assert sorted(g.to_runnable().run(actor_system)[0].result(5)) == [0, 0, 0, 1, 10, 100]
+    assert sorted(g.to_runnable().run(actor_system)[0].result(30)) == [0, 0, 0, 1, 10, 100]
 
 
 def test_kept_values_come_in_the_order_of_adding_and_none_without_any(actor_system):
@@ -59,7 +59,7 @@ def test_one_blueprint_may_stand_in_a_graph_twice(actor_system):
     with GraphDSL() as g:
         g.add(Source.range(3)) >> g.add(half) >> g.add(half) >> g.add(Sink.to_list(), keep=True)
     graph = g.to_runnable()
-    assert [graph.run(actor_system)[0].result(5) for _ in range(2)] == [[0, 0.25, 0.5]] * 2
+    assert [graph.run(actor_system)[0].result(30) for _ in range(2)] == [[0, 0.25, 0.5]] * 2
 
 
 @pytest.mark.expects_log("cannot complete: ")
@@ -70,7 +70,7 @@ def test_a_cycle_with_a_seed_runs_until_its_condition_ends_it(actor_system):
         Source.single(1) >> merge >> split
         split.out(0) >> Flow.map(lambda n: n * 2) >> merge
         split.out(1) >> g.add(Sink.head(), keep=True)
-    assert g.to_runnable().run(actor_system)[0].result(5) == 128
+    assert g.to_runnable().run(actor_system)[0].result(30) == 128
 
 
 def test_partial_graphs_become_sources_flows_and_sinks(actor_system):
@@ -80,20 +80,20 @@ def test_partial_graphs_become_sources_flows_and_sinks(actor_system):
         fan.out(1) >> Flow.map(lambda x: -x) >> join.in_(1)
     pairs = g.to_flow()
     assert isinstance(pairs, Flow)
-    assert Source.range(3).via(pairs).run_with(Sink.to_list(), actor_system).result(5) == [(0, 0), (1, -1), (2, -2)]
+    assert Source.range(3).via(pairs).run_with(Sink.to_list(), actor_system).result(30) == [(0, 0), (1, -1), (2, -2)]
 
     with GraphDSL() as g:
         join = g.add(Zip())
         Source.range(3) >> join.in_(0)
         Source.from_iterable("abc") >> join.in_(1)
-    assert g.to_source(join.out()).run_with(Sink.to_list(), actor_system).result(5) == [(0, "a"), (1, "b"), (2, "c")]
+    assert g.to_source(join.out()).run_with(Sink.to_list(), actor_system).result(30) == [(0, "a"), (1, "b"), (2, "c")]
 
     with GraphDSL() as g:
         fan = g.add(Broadcast(2))
         fan >> g.add(Sink.count(), keep=True)
         fan >> g.add(Sink.fold(0, lambda a, b: a + b), keep=True)
     count, total = Source.range(5).run_with(g.to_sink(fan), actor_system)
-    assert (count.result(5), total.result(5)) == (5, 10)
+    assert (count.result(30), total.result(30)) == (5, 10)
 
 
 def test_a_component_of_any_shape_with_named_ports(actor_system):
@@ -110,7 +110,7 @@ def test_a_component_of_any_shape_with_named_ports(actor_system):
         parity.out("odd") >> h.add(Sink.to_list(), keep=True)
         parity.out("even") >> h.add(Sink.to_list(), keep=True)
     odd, even = h.to_runnable().run(actor_system)
-    assert (sorted(odd.result(5)), sorted(even.result(5))) == ([1, 3], [2, 4])
+    assert (sorted(odd.result(30)), sorted(even.result(30))) == ([1, 3], [2, 4])
     with pytest.raises(BuildError, match=r"parity has no outlet 'prime'; it has 2 outlets: even, odd"):
         parity.out("prime")
 
@@ -133,12 +133,12 @@ def test_the_materialized_value_can_be_an_element_of_the_graph(actor_system):
         Source.range(10) >> g.add(Sink.fold(0, lambda a, b: a + b), keep=True)
         total = Flow.flat_map_concat(lambda values: Source.future(values[0]))
         g.materialized_value >> total >> g.add(Sink.head(), keep=True)
-    assert g.to_runnable().run(actor_system)[1].result(5) == 45
+    assert g.to_runnable().run(actor_system)[1].result(30) == 45
 
     with GraphDSL() as g:
         g.add(Source.range(10).map_materialized_value(lambda _: 42), keep=True) >> Sink.ignore()
         answer = g.materialized_value
-    assert g.to_source(answer).run_with(Sink.to_list(), actor_system).result(5) == [(42,)]
+    assert g.to_source(answer).run_with(Sink.to_list(), actor_system).result(30) == [(42,)]
 
 
 def test_bidi_flows_stack_join_and_turn_round(actor_system):
@@ -147,19 +147,23 @@ def test_bidi_flows_stack_join_and_turn_round(actor_system):
     seen = []
     wire = Flow.map(lambda framed: seen.append(framed) or framed)
     echo = codec.atop(frame).join(wire)
-    assert Source.range(3).via(echo).run_with(Sink.to_list(), actor_system).result(5) == [0, 1, 2]
+    assert Source.range(3).via(echo).run_with(Sink.to_list(), actor_system).result(30) == [0, 1, 2]
     assert seen == ["<0>", "<1>", "<2>"]
     turned = frame.reversed().atop(codec.reversed())
     assert Source.single("<5>").via(turned.join(Flow.map(lambda n: n + 1))).run_with(
         Sink.head(), actor_system
-    ).result(5) == "<6>"  # fmt: skip
+    ).result(30) == "<6>"  # fmt: skip
 
 
 def test_a_bidi_flow_from_a_graph(actor_system):
     with GraphDSL() as g:
         there, back = g.add(Flow.map(lambda x: x + 1)), g.add(Flow.map(lambda x: x * 2))
     bidi = g.to_bidi(there.in_(), there.out(), back.in_(), back.out())
-    assert Source.range(3).via(bidi.join(Flow.identity())).run_with(Sink.to_list(), actor_system).result(5) == [2, 4, 6]
+    assert Source.range(3).via(bidi.join(Flow.identity())).run_with(Sink.to_list(), actor_system).result(30) == [
+        2,
+        4,
+        6,
+    ]
 
 
 # ── mistakes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -263,5 +267,5 @@ def test_closed_graphs_can_be_added(actor_system):
         probe = g.add(TestSink.probe(), keep=True)
         Source.single("x") >> probe
     values, sink = g.to_runnable().run(actor_system)
-    assert values.result(5) == [0, 1, 2]
+    assert values.result(30) == [0, 1, 2]
     sink.request(1).expect_next("x")

@@ -24,8 +24,8 @@ NAMES = sorted(
 def test_a_flow_built_on_the_class_does_what_the_chain_on_a_source_does(actor_system):
     flow = Flow.map(lambda x: x + 1).filter(lambda x: x % 2).map(str)
     on_source = Source.range(10).map(lambda x: x + 1).filter(lambda x: x % 2).map(str)
-    assert Source.range(10).via(flow).run_with(Sink.to_list(), actor_system).result(5) == ["1", "3", "5", "7", "9"]
-    assert on_source.run_with(Sink.to_list(), actor_system).result(5) == ["1", "3", "5", "7", "9"]
+    assert Source.range(10).via(flow).run_with(Sink.to_list(), actor_system).result(30) == ["1", "3", "5", "7", "9"]
+    assert on_source.run_with(Sink.to_list(), actor_system).result(30) == ["1", "3", "5", "7", "9"]
 
 
 def test_the_class_and_the_instances_share_one_definition():
@@ -58,8 +58,8 @@ def test_blueprints_are_immutable_and_every_run_is_fresh(actor_system):
     base = Source.range(3)
     doubled = base.map(lambda x: x * 2)
     graph = doubled.to_mat(Sink.to_list(), Keep.right)
-    assert [graph.run(actor_system).result(5) for _ in range(3)] == [[0, 2, 4]] * 3
-    assert base.run_with(Sink.to_list(), actor_system).result(5) == [0, 1, 2]
+    assert [graph.run(actor_system).result(30) for _ in range(3)] == [[0, 2, 4]] * 3
+    assert base.run_with(Sink.to_list(), actor_system).result(30) == [0, 1, 2]
 
 
 def test_identity_is_left_out_and_materializes_nothing(actor_system):
@@ -68,7 +68,7 @@ def test_identity_is_left_out_and_materializes_nothing(actor_system):
     value, result = Source.range(2).via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run(actor_system)
     assert isinstance(value[0], NotUsed)
     assert value[1] == 7
-    assert result.result(5) == ["0", "1"]
+    assert result.result(30) == ["0", "1"]
 
 
 def test_keep_chooses_the_materialized_value(actor_system):
@@ -92,26 +92,26 @@ def test_keep_chooses_the_materialized_value(actor_system):
 def test_shift_composes_sources_flows_and_sinks(actor_system):
     pipe = Flow.map(lambda x: x + 1) >> Flow.map(str)
     graph = (Source.range(3) >> pipe).to_mat(Sink.to_list(), Keep.right)
-    assert graph.run(actor_system).result(5) == ["1", "2", "3"]
+    assert graph.run(actor_system).result(30) == ["1", "2", "3"]
     sink = pipe >> Sink.ignore()
     assert isinstance(sink, Sink)
     assert (Source.range(3) >> sink).run(actor_system) is not None
 
 
 def test_a_run_without_a_system_uses_the_default_one():
-    assert Source.range(3).run_with(Sink.to_list()).result(5) == [0, 1, 2]
-    assert Source.range(3).run().result(5) is None
+    assert Source.range(3).run_with(Sink.to_list()).result(30) == [0, 1, 2]
+    assert Source.range(3).run().result(30) is None
 
 
 def test_from_sink_and_source_has_two_independent_ends(actor_system):
     flow = Flow.from_sink_and_source(Sink.ignore(), Source.from_iterable("ab"))
-    assert Source.range(1000).via(flow).run_with(Sink.to_list(), actor_system).result(5) == ["a", "b"]
+    assert Source.range(1000).via(flow).run_with(Sink.to_list(), actor_system).result(30) == ["a", "b"]
 
 
 def test_named_names_the_last_operator_and_errors_say_so(actor_system):
     source = Source.range(3).map(lambda x: x - 1).named("shift").map(lambda x: 1 // x).named("divide")
     assert repr(source) == "Source(range -> shift -> divide)"
-    error = source.run_with(Sink.ignore(), actor_system).exception(5)
+    error = source.run_with(Sink.ignore(), actor_system).exception(30)
     assert "in stage divide, element 0" in error.__notes__[0]
     assert repr(source.named("second")) == "Source(range -> shift -> second)"
     assert repr(Sink.ignore().named("end")) == "Sink(end)"

@@ -16,12 +16,12 @@ def test_the_materialized_value_comes_before_the_elements_are_wanted(actor_syste
     queue, source = Source.queue(10).pre_materialize(actor_system)
     assert [queue.offer(x) for x in "abc"] == [ENQUEUED] * 3
     queue.complete()
-    assert source.map(str.upper).run_with(Sink.to_list(), actor_system).result(5) == ["A", "B", "C"]
+    assert source.map(str.upper).run_with(Sink.to_list(), actor_system).result(30) == ["A", "B", "C"]
 
 
 def test_all_elements_arrive_once_whatever_the_demand(actor_system):
     _, source = Source.range(5000).pre_materialize(actor_system)
-    assert source.run_with(Sink.to_list(), actor_system).result(5) == list(range(5000))
+    assert source.run_with(Sink.to_list(), actor_system).result(30) == list(range(5000))
     _, source = Source.range(5).pre_materialize(actor_system)
     sink = source.run_with(TestSink.probe(), actor_system)
     for x in range(5):

@@ -121,7 +121,7 @@ def test_importing_the_package_loads_none_of_its_parts():
 
 
 def test_streams_need_neither_kafka_nor_the_broker_nor_rx():
-    names = loaded_by("from streamactors import Source, Sink; Source.range(3).run_with(Sink.to_list()).result(5)")
+    names = loaded_by("from streamactors import Source, Sink; Source.range(3).run_with(Sink.to_list()).result(30)")
     assert "streamactors.dsl.source" in names
     assert not {
         name for name in names if name.startswith(("streamactors.broker", "streamactors.kafka", "streamactors.spark"))

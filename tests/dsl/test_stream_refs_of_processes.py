@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -21,6 +20,7 @@ from streamactors import (
     StreamRefError,
     StreamRefs,
 )
+from tests.actors.eventually import eventually
 from tests.dsl.stream_ref_ends import received, sent
 from tests.own_process import own_process
 
@@ -107,22 +107,14 @@ def test_two_hundred_runs_leave_no_descriptor_and_no_thread():
         unused.result(10)
         switch.shutdown()
 
-    def left() -> int:
-        deadline = time.monotonic() + 5
-        last = -1
-        while time.monotonic() < deadline:  # sockets close behind the end of their streams
-            gc.collect()
-            now = len(os.listdir("/proc/self/fd"))
-            if now == last:
-                break
-            last = now
-            time.sleep(0.1)
-        return last
+    def opened() -> int:
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
 
     for _ in range(10):
         once()
-    descriptors, threads = left(), threading.active_count()
+    descriptors, threads = opened(), threading.active_count()
     for _ in range(50):
         once()  # four runs each
-    assert left() <= descriptors + 1
+    eventually(lambda: opened() <= descriptors + 1)  # sockets close after the end of their streams
     assert threading.active_count() <= threads + 20, "the pool grows with the load, not with the number of runs"

@@ -13,7 +13,7 @@ from streamactors.errors import BuildError
 
 
 def pairs(system, source):
-    return source.run_with(Sink.to_list(), system).result(5)
+    return source.run_with(Sink.to_list(), system).result(30)
 
 
 def numbered(*elements):
@@ -71,9 +71,9 @@ def test_its_ends(actor_system):
     ends = []
     other = Sink.to_list().map_materialized_value(ends.append)
     left = source.also_to(other).to_mat(Sink.to_list(), Keep.both).run(actor_system)
-    assert left[1].result(5) == [(1, 0), (2, 1)]
-    assert ends[0].result(5) == [(1, 0), (2, 1)]
-    assert source.as_source().map(list).run_with(Sink.to_list(), actor_system).result(5) == [[1, 0], [2, 1]]
+    assert left[1].result(30) == [(1, 0), (2, 1)]
+    assert ends[0].result(30) == [(1, 0), (2, 1)]
+    assert source.as_source().map(list).run_with(Sink.to_list(), actor_system).result(30) == [[1, 0], [2, 1]]
     assert source.to(Sink.ignore()).run(actor_system) is not None
     with pytest.raises(KeyError):
         pairs(actor_system, source.map(lambda x: 1 // 0).map_error(lambda e: KeyError(str(e))))
@@ -148,4 +148,4 @@ def test_materialized_values_of_flows_with_context(actor_system):
     flow = FlowWithContext.identity().map(str).map_materialized_value(lambda _: 7)
     value, result = numbered(1).via_mat(flow, Keep.right).to_mat(Sink.to_list(), Keep.both).run(actor_system)
     assert value == 7
-    assert result.result(5) == [("1", 0)]
+    assert result.result(30) == [("1", 0)]

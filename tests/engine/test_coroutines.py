@@ -20,13 +20,13 @@ async def nap(seconds):
 
 
 def test_a_coroutine_runs_and_its_result_or_error_comes_back(actor_system):
-    assert run_coroutine(actor_system, nap(0)).result(5) == 0
+    assert run_coroutine(actor_system, nap(0)).result(30) == 0
 
     async def broken():
         raise KeyError("k")
 
     with pytest.raises(KeyError):
-        run_coroutine(actor_system, broken()).result(5)
+        run_coroutine(actor_system, broken()).result(30)
     assert loop_of(actor_system) is loop_of(actor_system)
 
 
@@ -40,9 +40,9 @@ def test_a_coroutine_that_raises_system_exit_ends_neither_the_loop_nor_its_threa
     with ActorSystem("leaving") as system:
         other = run_coroutine(system, nap(0.05))
         with pytest.raises(type(raised)):
-            run_coroutine(system, leaving()).result(5)
-        assert other.result(5) == 0.05
-        assert run_coroutine(system, nap(0)).result(5) == 0
+            run_coroutine(system, leaving()).result(30)
+        assert other.result(30) == 0.05
+        assert run_coroutine(system, nap(0)).result(30) == 0
     assert not any(thread.name == "leaving-asyncio" for thread in threading.enumerate())
 
 
@@ -86,9 +86,9 @@ def test_shutdown_cancels_what_runs_and_refuses_what_comes():
 
     with ActorSystem() as system:
         future = run_coroutine(system, hangs())
-        assert entered.wait(5)
+        assert entered.wait(30)
         loop = loop_of(system)
-    assert cancelled.wait(5)
+    assert cancelled.wait(30)
     assert future.cancelled()
     with pytest.raises(AbruptTermination, match="has ended with its actor system"):
         loop.start(nap(0))
@@ -106,9 +106,9 @@ def test_cancelling_the_future_cancels_the_coroutine(actor_system):
             cancelled.set()
 
     future = run_coroutine(actor_system, hangs())
-    assert entered.wait(5)
+    assert entered.wait(30)
     future.cancel()
-    assert cancelled.wait(5)
+    assert cancelled.wait(30)
 
 
 def test_a_loop_that_is_first_needed_while_the_system_shuts_down_refuses_and_leaves_no_thread():

@@ -202,7 +202,7 @@ def test_reading_pairs_gives_pairs(timeless, made, run):
 
 def test_a_reader_without_a_function_for_the_end_leaves_it_to_the_stage(timeless):
     source = Source.range(5).via(staged(ReadsPairsAndEndsByItself, EXACT))
-    assert source.run_with(Sink.to_list(), timeless).result(5) == [(0, 1), (2, 3), "end"]
+    assert source.run_with(Sink.to_list(), timeless).result(30) == [(0, 1), (2, 3), "end"]
 
 
 def test_a_stage_may_complete_its_outlet_and_go_on_reading(timeless):

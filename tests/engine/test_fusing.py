@@ -60,7 +60,7 @@ def test_any_row_of_steps_behind_a_source_equals_the_row_of_models(system, eleme
         expected = model(expected)
     row = Attributed(chain(FromIterable(elements), *stages), Attributes(max_chunk=max_chunk))
     assert len(plan_of(chain(row, ToList())).nodes) == 2, "all of it is one stage"
-    assert materialize(chain(row, ToList()), system).result(5) == expected
+    assert materialize(chain(row, ToList()), system).result(30) == expected
 
 
 def test_the_loop_of_map_filter_and_scan_reads_as_a_hand_written_one():
@@ -159,13 +159,13 @@ def test_the_element_named_in_an_error_is_what_the_failing_step_was_given():
 def test_restart_sends_the_zero_of_a_scan_through_the_steps_behind_it(system):
     stages = (Scan(0, lambda a, x: a + 10 // x), Map(lambda x: -x))
     row = Attributed(chain(FromIterable([1, 2, 0, 5]), *stages), Attributes(decider=restarting))
-    assert materialize(chain(row, ToList()), system).result(5) == [0, -10, -15, 0, -2]
+    assert materialize(chain(row, ToList()), system).result(30) == [0, -10, -15, 0, -2]
 
 
 def test_a_zero_that_the_next_step_cannot_take_fails_the_stream(system):
     row = chain(FromIterable([1]), Scan(0, lambda a, x: a + x), Map(lambda x: 1 // x), ToList())
     with pytest.raises(ZeroDivisionError) as raised:
-        materialize(row, system).result(5)
+        materialize(row, system).result(30)
     assert "in stage map, element 0" in raised.value.__notes__[0]
 
 
@@ -176,7 +176,7 @@ def test_each_run_of_a_scan_has_its_own_zero(system):
 
     row = chain(FromIterable([1, 2]), Scan([], append), Map(list), ToList())
     for _ in range(2):
-        assert materialize(row, system).result(5)[-1] == [1, 2]
+        assert materialize(row, system).result(30)[-1] == [1, 2]
 
 
 class Forgetful(Ignore):

@@ -28,11 +28,11 @@ def test_streams_that_end_or_are_shut_down_leave_no_dead_letters(rounds):
         running = Source.repeat(1).async_boundary().async_boundary().run_with(Sink.ignore(), system)
         ticking = Source.tick(0, "1ms", "t").async_boundary().run_with(Sink.ignore(), system)
         handle, sink = Source.tick("1h", "1h", 1).to_mat(TestSink.probe(), Keep.both).run(system)
-        ended.result(5)
+        ended.result(30)
         sink.ensure_subscription()
     for future in (running, ticking):
         with pytest.raises(AbruptTermination):
-            future.result(5)
+            future.result(30)
     handle.cancel()  # its island is gone
     assert letters == []
 
@@ -50,7 +50,7 @@ def test_a_stream_whose_islands_got_no_turn_before_the_shutdown_fails(monkeypatc
     with ActorSystem("too early") as system:
         future = Source.repeat(1).async_boundary().run_with(Sink.ignore(), system)
     with pytest.raises(AbruptTermination):
-        future.result(5)
+        future.result(30)
 
 
 @pytest.mark.expects_log("raised in on_stop")
@@ -75,9 +75,9 @@ def test_a_stage_that_raises_while_it_is_released_leaves_the_other_stages_alone(
         twos = Source.range(3).flat_map_concat(
             lambda _: Source.lazy_source(lambda: Source.from_iterable(numbers())).take(2)
         )
-        assert twos.run_with(Sink.to_list(), system).result(5) == [0, 1] * 3
+        assert twos.run_with(Sink.to_list(), system).result(30) == [0, 1] * 3
         pairs = Source.from_iterable(numbers()).zip(Source.from_iterable(others())).take(1)
-        assert pairs.run_with(Sink.to_list(), system).result(5) == [(0, 0)]
+        assert pairs.run_with(Sink.to_list(), system).result(30) == [(0, 0)]
         eventually(lambda: not list(runs_of(system)))
     assert released
     assert any("raised in on_stop" in record.getMessage() for record in caplog.records)
@@ -104,7 +104,7 @@ def test_a_stream_that_waits_for_a_coroutine_at_the_shutdown_says_so(kind):
         future = source.run_with(Sink.ignore(), system)
         assert began.wait(10)
     with pytest.raises(AbruptTermination):
-        future.result(5)
+        future.result(30)
 
 
 @pytest.mark.expects_log("still running when the process ended")
@@ -113,7 +113,7 @@ def test_a_program_may_end_while_streams_run_and_says_so_once():
 from streamactors import Source, Sink
 Source.repeat(1).async_boundary().run_with(Sink.ignore())
 Source.tick(0, 1, 1).async_boundary().run_with(Sink.ignore())
-print(Source.range(3).run_with(Sink.to_list()).result(5))
+print(Source.range(3).run_with(Sink.to_list()).result(30))
 """
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", program], capture_output=True, text=True, timeout=60

@@ -214,7 +214,7 @@ def test_8_a_stage_that_keeps_going_outlives_its_ports(actor_system):
     source.send_complete()
     sink.expect_complete().expect_no_message("20ms")
     assert events == ["upstream finished"]
-    stage.running.end.invoke_with_feedback(None).result(5)
+    stage.running.end.invoke_with_feedback(None).result(30)
     eventually(lambda: events == ["upstream finished", "stopped"])
 
 
@@ -226,7 +226,7 @@ def test_8_without_keep_going_it_ends_with_its_last_port(actor_system):
     source.send_complete()
     sink.expect_complete()
     with pytest.raises(AbruptTermination):
-        late.invoke_with_feedback("too late").result(5)
+        late.invoke_with_feedback("too late").result(30)
     assert Passing.stops == 1
 
 
@@ -248,12 +248,12 @@ def test_9_async_callbacks_wait_for_the_start_and_refuse_after_the_stop(actor_sy
     (source, early), sink = (
         TestSource.probe().via_mat(flow, Keep.both).to_mat(TestSink.probe(), Keep.both).run(actor_system)
     )
-    assert early.result(5) is None
+    assert early.result(30) is None
     assert order == ["started", "called early"]
     sink.cancel()
     source.expect_cancellation()
     with pytest.raises(AbruptTermination, match="has stopped"):
-        stage.running.call.invoke_with_feedback("too late").result(5)
+        stage.running.call.invoke_with_feedback("too late").result(30)
     assert order == ["started", "called early"]
 
 
@@ -266,7 +266,7 @@ def test_9_feedback_tells_of_a_handler_that_raises(actor_system):
     _, sink = run(actor_system, stage)
     sink.ensure_subscription()
     with pytest.raises(ZeroDivisionError):
-        stage.running.call.invoke_with_feedback(0).result(5)
+        stage.running.call.invoke_with_feedback(0).result(30)
     sink.expect_error(ZeroDivisionError)
 
 

@@ -127,11 +127,11 @@ def test_looking_does_not_need_the_stage_to_answer(actor_system):
         return x
 
     done = Source.single(1).async_boundary().map(block).named("blocked").run_with(Sink.ignore(), actor_system)
-    assert entered.wait(5)
+    assert entered.wait(30)
     shot = shot_of(actor_system)
     assert any("map" in stage.name or "blocked" in stage.name for stage in shot.stages)
     leave.set()
-    done.result(5)
+    done.result(30)
     eventually(lambda: snapshots(actor_system) == [])
 
 

@@ -60,7 +60,7 @@ def test_messages_become_calls_on_the_stages_island(actor_system):
     sink.request(10)
     ref.tell("told")
     sink.expect_next("told")
-    assert actor_system.ask(ref, "asked").result(5) == "done"
+    assert actor_system.ask(ref, "asked").result(30) == "done"
     sink.expect_next("asked")
     source.send_next("pushed")
     sink.expect_next("pushed")
@@ -96,7 +96,7 @@ def test_its_end_is_heard_by_those_who_watch_it(actor_system):
         watcher = actor_system.spawn(Watcher)
         watcher.tell(ref)
         sink.ensure_subscription()
-        assert actor_system.ask(ref, "in between").result(5) == "done"
+        assert actor_system.ask(ref, "in between").result(30) == "done"
         source.send_complete()
         sink.cancel()
     eventually(lambda: ended == [ref])

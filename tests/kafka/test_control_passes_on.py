@@ -78,10 +78,10 @@ def test_a_control_of_restarts_has_the_attributes_of_the_running_instance() -> N
 
 def test_a_control_of_restarts_answers_a_question_for_the_snapshot() -> None:
     control = RestartControl()
-    assert control.ask_snapshot().result(5)["restarts"] == 0
+    assert control.ask_snapshot().result(30)["restarts"] == 0
     for _ in range(2):
         control._take_over(NoopControl())
-    assert control.ask_snapshot().result(5)["restarts"] == 1
+    assert control.ask_snapshot().result(30)["restarts"] == 1
 
 
 def test_a_draining_control_of_a_run_answers_as_its_control(settings, topic_with, system) -> None:

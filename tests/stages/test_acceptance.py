@@ -295,7 +295,7 @@ def test_an_hour_of_throttling_takes_no_time(timeless):
     started = timeless.clock.now_ms()
     done = materialize(chain(Range(0, 3_600), Throttle(1, "1s"), ToList()), timeless)
     timeless.clock.advance("1h")
-    assert done.result(5) == list(range(3_600))
+    assert done.result(30) == list(range(3_600))
     assert timeless.clock.now_ms() - started == 3_600_000
 
 

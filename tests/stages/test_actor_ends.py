@@ -104,7 +104,7 @@ def test_messages_after_the_end_are_dead_letters(actor_system):
     subscription.cancel()
     assert seen == ["too late"]
     with pytest.raises(ActorError):
-        actor_system.ask(ref, "anybody there?").result(5)
+        actor_system.ask(ref, "anybody there?").result(30)
 
 
 def test_actors_can_watch_a_stream(actor_system):
@@ -132,13 +132,13 @@ def test_each_element_is_acknowledged_when_it_has_gone_downstream(actor_system):
     sink.ensure_subscription().expect_no_message("20ms")
     assert not first.done()
     sink.request(2).expect_next("a")
-    assert first.result(5) == "ack"
-    assert actor_system.ask(ref, "b").result(5) == "ack"
+    assert first.result(30) == "ack"
+    assert actor_system.ask(ref, "b").result(30) == "ack"
     last = actor_system.ask(ref, "c")
     sink.expect_next("b")
     ref.tell(StreamCompleted())
     sink.request(1).expect_next("c").expect_complete()
-    assert last.result(5) == "ack"
+    assert last.result(30) == "ack"
 
 
 def test_a_sender_that_does_not_wait_fails_the_stream(actor_system):
@@ -174,7 +174,7 @@ def test_the_actor_gets_one_element_after_each_answer(actor_system):
     eventually(lambda: listener.heard == ["init", 1, None, 3])
     assert not done.done()
     me.tell("ack")
-    assert done.result(5) is None
+    assert done.result(30) is None
     eventually(lambda: listener.heard[-1] == StreamCompleted())
 
 
@@ -187,7 +187,7 @@ def test_the_actor_is_told_of_a_failure_at_once(actor_system):
     source.send_error(error)
     eventually(lambda: listener.heard == [1, ("failed", error)])
     with pytest.raises(ValueError, match="upstream"):
-        done.result(5)
+        done.result(30)
 
 
 def test_the_end_of_the_actor_cancels_the_stream(actor_system):
@@ -197,7 +197,7 @@ def test_the_end_of_the_actor_cancels_the_stream(actor_system):
         ref.tell(ActorExitRequest())
         source.expect_cancellation()
     with pytest.raises(ActorError, match="has ended while the stream was running"):
-        done.result(5)
+        done.result(30)
 
 
 def test_a_whole_stream_through_an_actor(actor_system):
@@ -205,7 +205,7 @@ def test_a_whole_stream_through_an_actor(actor_system):
     done = Source.range(500).run_with(
         Sink.actor_ref_with_backpressure(actor_system.spawn(listener), on_complete="the end"), actor_system
     )
-    done.result(5)
+    done.result(30)
     eventually(lambda: listener.heard == [*range(500), "the end"])
 
 
@@ -217,6 +217,6 @@ def test_K_10_a_mark_is_done_when_the_actor_has_answered(actor_system):
         eventually(lambda n=n: len(listener.heard) == n)
         assert all(position < n for position in positions)
         listener.senders[0].tell("ack")
-    done.result(5)
+    done.result(30)
     assert positions == sorted(positions)
     assert positions[-1] == 4

@@ -41,11 +41,11 @@ class Keeper(Actor):
 
 
 def kept(system, actor):
-    return system.ask(actor, "all?").result(5)
+    return system.ask(actor, "all?").result(30)
 
 
 def run(source, system):
-    return source.run_with(Sink.to_list(), system).result(5)
+    return source.run_with(Sink.to_list(), system).result(30)
 
 
 @pytest.mark.expects_log("skipped: ")
@@ -78,11 +78,11 @@ def test_ask_with_context_sends_the_element_alone(system):
 
 def test_an_actor_ref_sink_tells_every_element_and_the_end(system):
     keeper = system.create_actor(Keeper)
-    Source.range(3).run_with(Sink.actor_ref(keeper), system).result(5)
+    Source.range(3).run_with(Sink.actor_ref(keeper), system).result(30)
     assert kept(system, keeper) == [0, 1, 2, StreamCompleted()]
     failing = Source.failed(ValueError("gone")).run_with(Sink.actor_ref(keeper, on_failure=str), system)
     with pytest.raises(ValueError, match="gone"):
-        failing.result(5)
+        failing.result(30)
     assert kept(system, keeper)[-1] == "gone"
     with pytest.raises(BuildError, match="ActorRef"):
         Sink.actor_ref("keeper")
@@ -95,7 +95,7 @@ def test_an_actor_ref_sink_cancels_when_the_actor_ends(system):
     keeper.tell(ActorExitRequest())
     source.expect_cancellation()
     with pytest.raises(ActorError, match="has ended while the stream was running"):
-        ended.result(5)
+        ended.result(30)
 
 
 def test_watch_fails_the_stream_when_the_actor_ends(system):
@@ -119,7 +119,7 @@ def test_a_topic_passes_each_message_to_every_subscriber(system):
     for sink in sinks:
         sink.request(5)
     system.clock.settle()
-    Source.range(2).run_with(PubSub.sink(topic), system).result(5)
+    Source.range(2).run_with(PubSub.sink(topic), system).result(30)
     topic.tell(Publish("by hand"))
     for sink in sinks:
         sink.expect_next_n([0, 1, "by hand"])

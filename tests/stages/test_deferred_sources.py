@@ -83,7 +83,7 @@ def test_future_source_emits_the_source_that_comes(actor_system):
     sink.request(3).expect_no_message("10ms")
     assert not value.done()
     future.set_result(inner)
-    assert value.result(5) == "inner"
+    assert value.result(30) == "inner"
     sink.expect_next_n([0, 1, 2])
     sink.request(9).expect_next_n([3, 4])
     sink.expect_complete()
@@ -95,7 +95,7 @@ def test_future_source_fails_with_its_future_or_with_what_is_no_source(actor_sys
     value, sink = probe(actor_system, Source.future_source(failed))
     sink.expect_subscription_and_error(KeyError)
     with pytest.raises(KeyError):
-        value.result(5)
+        value.result(30)
     wrong = concurrent.futures.Future()
     wrong.set_result([1, 2])
     _, sink = probe(actor_system, Source.future_source(wrong))
@@ -106,7 +106,7 @@ def test_a_source_that_never_comes_leaves_its_value_failed_when_cancelled(actor_
     value, sink = probe(actor_system, Source.future_source(concurrent.futures.Future()))
     sink.ensure_subscription().cancel()
     with pytest.raises(AbruptTermination, match="before its inner source was known"):
-        value.result(5)
+        value.result(30)
 
 
 def test_lazy_source_is_made_at_the_first_demand_and_once(actor_system):
@@ -120,14 +120,14 @@ def test_lazy_source_is_made_at_the_first_demand_and_once(actor_system):
     sink.ensure_subscription().expect_no_message("10ms")
     assert not made
     sink.request(2).expect_next_n([0, 1])
-    assert value.result(5) == "mat"
+    assert value.result(30) == "mat"
     sink.request(5).expect_next(2)
     sink.expect_complete()
     assert made == [1]
     value, sink = probe(actor_system, Source.lazy_source(make))
     sink.ensure_subscription().cancel()
     with pytest.raises(AbruptTermination):
-        value.result(5)
+        value.result(30)
     assert made == [1]
 
 
@@ -144,7 +144,7 @@ def test_cancelling_reaches_the_inner_source(actor_system):
         _, sink = probe(actor_system, Source.lazy_source(lambda: Source.from_iterable(generator())))
         sink.request(1).expect_next(0)
         sink.cancel()
-    assert closed.wait(5)
+    assert closed.wait(30)
 
 
 def test_maybe_is_decided_once(actor_system):

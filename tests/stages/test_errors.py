@@ -29,7 +29,7 @@ def failing(*elements):
 
 
 def ran(system, *stages):
-    return materialize(chain(*stages, ToList()), system).result(5)
+    return materialize(chain(*stages, ToList()), system).result(30)
 
 
 def test_map_error_changes_the_error_and_leaves_others_alone(timeless):
@@ -121,14 +121,14 @@ def test_recover_with_retries_gives_up_after_so_many(timeless, attempts, result)
         return failing(2)
 
     done = materialize(chain(failing(1), RecoverWithRetries(attempts, again), ToList()), timeless)
-    assert done.exception(5) is BROKEN
+    assert done.exception(30) is BROKEN
     assert len(made) == attempts
 
 
 def test_recover_with_a_function_that_returns_no_source_says_so(timeless):
     done = materialize(chain(failing(1), RecoverWith(lambda _: [1, 2]), ToList()), timeless)
     with pytest.raises(BuildError, match="recover_with expects its function to return a Source, got list"):
-        done.result(5)
+        done.result(30)
 
 
 def test_recover_with_cancels_the_other_source_with_downstream(timeless):

@@ -70,7 +70,7 @@ def test_a_failing_producer_does_not_fail_the_hub_and_its_own_future_fails(syste
     sink, out = MergeHub.source().to_mat(TestSink.probe(), Keep.both).run(system)
     failing = Source.failed(ValueError("mine")).run_with(sink, system)
     with pytest.raises(ValueError, match="mine"):
-        failing.result(5)
+        failing.result(30)
     assert Source.single(1).run_with(sink, system).done() is False
     out.request(1)
     out.expect_next(1)
@@ -92,7 +92,7 @@ def test_the_future_of_a_producer_ends_when_the_hub_has_emitted_its_last_element
     assert not ended.done()
     out.request(1)
     out.expect_next(2)
-    assert ended.result(5) is None
+    assert ended.result(30) is None
     out.cancel()
 
 
@@ -182,7 +182,7 @@ def test_without_consumers_elements_wait(system):
 
 def test_after_the_end_consumers_complete_and_after_a_failure_they_fail(system):
     done = Source.empty().run_with(BroadcastHub.sink(), system)
-    assert done.run_with(Sink.to_list(), system).result(5) == []
+    assert done.run_with(Sink.to_list(), system).result(30) == []
     probe, source = TestSource.probe().to_mat(BroadcastHub.sink(), Keep.both).run(system)
     early = probed(source, system)
     early.request(1)
@@ -190,7 +190,7 @@ def test_after_the_end_consumers_complete_and_after_a_failure_they_fail(system):
     probe.send_error(ValueError("gone"))
     assert str(early.expect_error()) == "gone"
     with pytest.raises(ValueError, match="gone"):
-        source.run_with(Sink.ignore(), system).result(5)
+        source.run_with(Sink.ignore(), system).result(30)
 
 
 def test_a_hundred_consumers_that_come_and_go_get_runs_of_the_stream_without_gaps(system):
@@ -291,7 +291,7 @@ def test_what_a_consumer_of_a_completed_hub_leaves_is_dropped_and_told(system, c
 def test_an_index_too_large_fails_all_and_names_the_element(system):
     source = Source.range(3).run_with(PartitionHub.sink(lambda size, x: size), system)
     with pytest.raises(IndexError, match="returned 1 for 1 consumers") as caught:
-        source.run_with(Sink.ignore(), system).result(5)
+        source.run_with(Sink.ignore(), system).result(30)
     assert any("element 0" in note for note in caught.value.__notes__)
 
 
@@ -315,10 +315,10 @@ def test_hubs_leave_no_runs_behind():
     with ActorSystem("passing") as system:
         for _ in range(200):
             sink, out = MergeHub.source().take(3).to_mat(Sink.to_list(), Keep.both).run(system)
-            Source.range(3).run_with(sink, system).result(5)
-            assert out.result(5) == [0, 1, 2]
+            Source.range(3).run_with(sink, system).result(30)
+            assert out.result(30) == [0, 1, 2]
             source = Source.range(3).run_with(BroadcastHub.sink(), system)
-            assert source.run_with(Sink.count(), system).result(5) == 3
+            assert source.run_with(Sink.count(), system).result(30) == 3
         left = threading.Event()
         for _ in range(100):
             if not runs_of(system):

@@ -100,7 +100,7 @@ def test_one_shared_switch_may_stand_in_a_graph_twice(actor_system):
 
 
 def test_without_use_a_switch_only_passes_elements_on(actor_system):
-    assert Source.range(5000).via(KillSwitches.single()).run_with(Sink.to_list(), actor_system).result(5) == list(
+    assert Source.range(5000).via(KillSwitches.single()).run_with(Sink.to_list(), actor_system).result(30) == list(
         range(5000)
     )
     source, switch, sink = run(actor_system, KillSwitches.single())
@@ -113,7 +113,7 @@ def test_a_switch_forgets_streams_that_have_ended(actor_system):
     switch = KillSwitches.shared()
     with assert_all_stages_stopped(actor_system):
         for _ in range(10):
-            Source.range(3).via(switch.flow()).run_with(Sink.ignore(), actor_system).result(5)
+            Source.range(3).via(switch.flow()).run_with(Sink.ignore(), actor_system).result(30)
     assert not switch._stages
 
 

@@ -56,7 +56,7 @@ def test_an_element_whose_attempts_have_failed_is_a_dead_letter_and_the_others_a
     stream = OPERATORS[kind](Source.range(0, 10), call, retry=THREE, dead_letters=Sink.foreach(dead.append))
     done = stream.run_with(Sink.to_list(), timeless)
     timeless.clock.advance("1s")
-    assert sorted(done.result(timeout=5)) == [x * 10 for x in range(10) if x % 4 != 3]
+    assert sorted(done.result(timeout=30)) == [x * 10 for x in range(10) if x % 4 != 3]
     assert sorted(map(shown, dead)) == [(x, f"no answer for {x}", 3, kind) for x in (3, 7)]
     assert calls[3] == calls[7] == 3
     assert any(f"in stage {kind}, element " in note for note in dead[0].error.__notes__)
@@ -81,7 +81,7 @@ def test_a_call_that_lasts_too_long_is_cancelled_and_is_a_failed_attempt(timeles
     done = stream.run_with(Sink.to_list(), timeless)
     for _ in range(70):
         timeless.clock.advance("100ms")
-    assert done.result(timeout=5) == [0, 2, 3]
+    assert done.result(timeout=30) == [0, 2, 3]
     assert sorted(cancelled) == [1, 1, 1, 2]
     (letter,) = dead
     assert (letter.element, letter.attempts) == (1, 3)
@@ -94,7 +94,7 @@ def test_a_call_that_lasts_too_long_is_cancelled_and_is_a_failed_attempt(timeles
 def test_the_timeout_holds_for_a_future_that_a_plain_function_returns(actor_system):
     never: Future[int] = Future()
     with pytest.raises(CallTimeout, match="map_async: the call with element 7 lasted longer than timeout, 20 ms"):
-        Source.single(7).map_async(2, lambda x: never, timeout="20ms").run_with(Sink.head(), actor_system).result(5)
+        Source.single(7).map_async(2, lambda x: never, timeout="20ms").run_with(Sink.head(), actor_system).result(30)
     assert never.cancelled()
 
 
@@ -103,7 +103,7 @@ def test_a_timeout_error_of_the_function_itself_is_passed_on(actor_system):
         raise TimeoutError("the service's own")
 
     with pytest.raises(TimeoutError, match="the service's own"):
-        Source.single(7).map_async(2, call, timeout="5s").run_with(Sink.head(), actor_system).result(5)
+        Source.single(7).map_async(2, call, timeout="5s").run_with(Sink.head(), actor_system).result(30)
 
 
 @pytest.mark.expects_log("a blocking function cannot be stopped")
@@ -114,7 +114,7 @@ def test_a_blocking_function_keeps_its_late_result_and_a_warning_names_the_way_o
 
     with caplog.at_level(logging.WARNING, "streamactors.stages.retry"):
         late = Source.single(7).map_async(2, call, timeout="1ms").run_with(Sink.to_list(), actor_system)
-        assert late.result(timeout=5) == [7]
+        assert late.result(timeout=30) == [7]
     assert any("use a coroutine function" in message and "timeout, 1 ms" in message for message in caplog.messages)
 
 
@@ -130,7 +130,7 @@ def test_the_breaker_counts_timeouts_and_a_call_it_refuses_is_no_dead_letter(act
         1, call, timeout="5ms", breaker=breaker, dead_letters=Sink.foreach(dead.append)
     )
     with pytest.raises(CircuitOpen):  # the service is away: that is no fault of the elements
-        stream.run_with(Sink.ignore(), actor_system).result(timeout=5)
+        stream.run_with(Sink.ignore(), actor_system).result(timeout=30)
     assert [letter.element for letter in dead] == [0, 1]
 
 
@@ -143,7 +143,7 @@ def test_an_error_that_restart_on_does_not_choose_is_a_dead_letter_after_one_att
     retry = RestartSettings("1ms", "1ms", max_restarts=5, restart_on=lambda error: isinstance(error, OSError))
     dead: list[FailedElement] = []
     stream = Source.range(0, 3).map_async(2, call, retry=retry, dead_letters=Sink.foreach(dead.append))
-    assert stream.run_with(Sink.to_list(), actor_system).result(timeout=5) == [0, 2]
+    assert stream.run_with(Sink.to_list(), actor_system).result(timeout=30) == [0, 2]
     assert [shown(letter) for letter in dead] == [(1, "404", 1, "map_async")]
 
 
@@ -152,7 +152,7 @@ def test_an_element_whose_key_cannot_be_computed_is_a_dead_letter(actor_system):
     keyed = Source.from_iterable([{"id": 1}, {}, {"id": 2}]).map_async_partitioned(
         4, lambda order: order["id"], lambda order: order["id"], dead_letters=Sink.foreach(dead.append)
     )
-    assert keyed.run_with(Sink.to_list(), actor_system).result(timeout=5) == [1, 2]
+    assert keyed.run_with(Sink.to_list(), actor_system).result(timeout=30) == [1, 2]
     assert [shown(letter) for letter in dead] == [({}, "'id'", 1, "map_async_partitioned")]
 
 

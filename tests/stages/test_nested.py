@@ -101,14 +101,14 @@ def test_a_lazy_flow_is_made_at_the_first_element_and_never_without_one(system):
     assert not made
     source.send_next(1)
     sink.expect_next("1")
-    assert value.result(5) == "value"
+    assert value.result(30) == "value"
     source.send_complete()
     sink.expect_complete()
     ended, never = Source.empty().via_mat(Flow.lazy_flow(make), Keep.right).to_mat(Sink.ignore(), Keep.both).run(system)
-    never.result(5)
+    never.result(30)
     assert made == [1]
     with pytest.raises(AbruptTermination, match="before its inner part was known"):
-        ended.result(5)
+        ended.result(30)
 
 
 @pytest.mark.parametrize("later", [lazy, prefix])
@@ -127,12 +127,12 @@ def test_a_future_flow_waits_for_its_future_also_when_upstream_has_completed(sys
     system.clock.settle()
     assert not result.done()
     promise.set_result(Flow.fold(0, lambda a, x: a + x))
-    assert result.result(5) == [3]
+    assert result.result(30) == [3]
     failing = StreamFuture()
     broken = Source.range(3).via(Flow.future_flow(failing)).run_with(Sink.to_list(), system)
     failing.set_exception(ValueError("no flow"))
     with pytest.raises(ValueError, match="no flow"):
-        broken.result(5)
+        broken.result(30)
 
 
 def test_sinks_that_are_known_later(system):
@@ -149,19 +149,19 @@ def test_sinks_that_are_known_later(system):
     values = [Source.range(5).run_with(sink, system) for sink in sinks]
     system.clock.settle()
     promise.set_result(Sink.to_list())
-    assert [value.result(5).result(5) for value in values] == [[0, 1, 2, 3, 4]] * 4
+    assert [value.result(30).result(30) for value in values] == [[0, 1, 2, 3, 4]] * 4
 
 
 def test_a_sink_that_is_known_later_fails_with_its_function_or_itself(system):
-    failing = Source.range(5).run_with(Sink.lazy_sink(lambda: Sink.foreach(lambda x: 1 // x)), system).result(5)
+    failing = Source.range(5).run_with(Sink.lazy_sink(lambda: Sink.foreach(lambda x: 1 // x)), system).result(30)
     with pytest.raises(ZeroDivisionError):
-        failing.result(5)
+        failing.result(30)
     with pytest.raises(BuildError, match="lazy_sink expects a Sink, got int"):
-        Source.range(5).run_with(Sink.lazy_sink(lambda: 3), system).result(5)
+        Source.range(5).run_with(Sink.lazy_sink(lambda: 3), system).result(30)
     source, value = TestSource.probe().to_mat(Sink.lazy_sink(Sink.cancelled), Keep.both).run(system)
     source.send_next(1)
     source.expect_cancellation()
-    value.result(5)
+    value.result(30)
 
 
 def test_a_source_from_the_materializer_sees_the_system(system):
@@ -262,7 +262,7 @@ def test_switch_map_ends_with_failures_and_cancels_inside(system):
 def test_a_sink_and_a_flow_run_before_what_feeds_them(system):
     result, sink = Sink.to_list().pre_materialize(system)
     Source.range(4).to(sink).run(system)
-    assert result.result(5) == [0, 1, 2, 3]
+    assert result.result(30) == [0, 1, 2, 3]
     with pytest.raises(BuildError, match="only once"):
         Source.range(4).to(sink).run(system)
     value, flow = Flow.map(str).map_materialized_value(lambda _: 7).pre_materialize(system)
@@ -319,7 +319,7 @@ def test_contramap_and_dimap_change_what_goes_in_and_comes_out(system):
     assert run(Source.range(3).via(Flow.map(lambda x: x * 2).contramap(lambda x: x + 1)), system) == [2, 4, 6]
     flow = Flow.map(lambda x: x * 2).dimap(int, str)
     assert run(Source.from_iterable("123").via(flow), system) == ["2", "4", "6"]
-    assert Source.range(3).run_with(Sink.to_list().contramap(str), system).result(5) == ["0", "1", "2"]
+    assert Source.range(3).run_with(Sink.to_list().contramap(str), system).result(30) == ["0", "1", "2"]
 
 
 def test_optional_via_leaves_none_beside_the_flow(system):
@@ -355,6 +355,6 @@ def test_ten_thousand_runs_leave_nothing_behind(later):
     with ActorSystem("passing") as system:
         graph = Source.range(2).via(later(Flow.map(str))).to_mat(Sink.count(), Keep.right)
         for _ in range(10_000):
-            graph.run(system).result(5)
+            graph.run(system).result(30)
         system.dispatcher
         assert len(runs_of(system)) <= 1

@@ -53,13 +53,13 @@ def test_merge_sorted_takes_a_key_and_keeps_the_order_of_inputs_for_equal_elemen
     left = [("a", 3), ("b", 1)]
     right = [("c", 3), ("d", 1)]
     merged = Source.from_iterable(left).merge_sorted(Source.from_iterable(right), key=lambda pair: -pair[1])
-    assert merged.run_with(Sink.to_list(), system).result(5) == [("a", 3), ("c", 3), ("b", 1), ("d", 1)]
+    assert merged.run_with(Sink.to_list(), system).result(30) == [("a", 3), ("c", 3), ("b", 1), ("d", 1)]
 
 
 def test_merge_sorted_fails_with_the_users_error_after_the_results_before_it(system):
     source = Source.from_iterable([1, 2, "x"]).merge_sorted(Source.from_iterable([1, 5, 6]))
     with pytest.raises(TypeError) as caught:
-        source.run_with(Sink.to_list(), system).result(5)
+        source.run_with(Sink.to_list(), system).result(30)
     assert any("merge_sorted" in note for note in caught.value.__notes__)
 
 
@@ -77,7 +77,7 @@ def test_merge_sequence_restores_the_order_for_every_split_and_chunking(system, 
 def test_merge_sequence_names_a_number_that_is_missing_or_came_twice(system, left, right, complaint):
     merged = Source.from_iterable(left).merge_sequence(Source.from_iterable(right), number=lambda n: n)
     with pytest.raises(StreamError, match=complaint):
-        merged.run_with(Sink.to_list(), system).result(5)
+        merged.run_with(Sink.to_list(), system).result(30)
 
 
 @given(inputs=INPUTS)
@@ -131,7 +131,7 @@ def test_zip_all_equals_zip_longest_for_every_chunking(system, inputs):
 
 def test_merge_latest_emits_lists_once_all_inputs_have_had_an_element(system):
     source = Source.from_iterable([1]).merge_latest(Source.from_iterable([2]))
-    assert source.run_with(Sink.to_list(), system).result(5) == [[1, 2]]
+    assert source.run_with(Sink.to_list(), system).result(30) == [[1, 2]]
 
 
 @pytest.mark.parametrize("empty", [0, 1, 2])
@@ -154,7 +154,7 @@ def test_marks_of_both_inputs_come_to_their_end(system, make):
 
 def test_names_for_several_sources_at_once(system):
     def list_of(source):
-        return source.run_with(Sink.to_list(), system).result(5)
+        return source.run_with(Sink.to_list(), system).result(30)
 
     one, two = Source.from_iterable([1, 3]), Source.from_iterable([2, 4])
     assert list_of(Source.combine([one, two], strategy=ZipN)) == list_of(one.zip(two)) == [(1, 2), (3, 4)]

@@ -40,7 +40,7 @@ def test_39_a_bounded_queue_enqueues_then_drops_then_is_closed(actor_system):
     assert queue.offer("d") is QUEUE_CLOSED
     sink.request(5).expect_next("a", "b").expect_complete()
     assert queue.offer("e") is QUEUE_CLOSED
-    assert queue.watch_completion().result(5) is None
+    assert queue.watch_completion().result(30) is None
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_failing_a_queue_overtakes_what_it_holds(actor_system):
     assert queue.offer(2) == Failure(error)
     assert queue.is_completed
     with pytest.raises(ValueError, match="broken"):
-        queue.watch_completion().result(5)
+        queue.watch_completion().result(30)
 
 
 def test_after_a_cancellation_offers_are_refused(actor_system):
@@ -110,7 +110,7 @@ def test_after_a_cancellation_offers_are_refused(actor_system):
     assert queue.offer(1) is QUEUE_CLOSED
     queue.complete()
     queue.fail(ValueError())
-    assert queue.watch_completion().result(5) is None
+    assert queue.watch_completion().result(30) is None
 
 
 def test_many_threads_lose_and_repeat_nothing(actor_system):
@@ -138,13 +138,13 @@ def test_an_offer_that_is_cancelled_while_it_waits_is_withdrawn(actor_system):
     # 1,000 offers whose requests had timed out were all written
     queue, sink = backpressured(actor_system, 1, offers=2)
     sink.ensure_subscription()
-    assert queue.offer("a").result(5) is ENQUEUED
+    assert queue.offer("a").result(30) is ENQUEUED
     given_up, kept = queue.offer("b"), queue.offer("c")
     assert given_up.cancel()
     assert given_up.cancelled()
     last = queue.offer("d")  # the place of the one that was given up
     sink.request(3).expect_next("a", "c", "d")
-    assert (kept.result(5), last.result(5)) == (ENQUEUED, ENQUEUED)
+    assert (kept.result(30), last.result(30)) == (ENQUEUED, ENQUEUED)
     assert not kept.cancel()
     queue.complete()
     sink.expect_complete()
@@ -192,13 +192,13 @@ def test_a_cancelled_task_whose_offer_has_room_has_offered(actor_system):
 def test_an_offer_waits_for_room(actor_system):
     queue, sink = backpressured(actor_system, 1, offers=1)
     sink.ensure_subscription()
-    assert queue.offer("a").result(5) is ENQUEUED
+    assert queue.offer("a").result(30) is ENQUEUED
     waiting = queue.offer("b")
     assert not waiting.done()
     with pytest.raises(BufferOverflow, match="raise max_concurrent_offers"):
-        queue.offer("c").result(5)
+        queue.offer("c").result(30)
     sink.request(1).expect_next("a")
-    assert waiting.result(5) is ENQUEUED
+    assert waiting.result(30) is ENQUEUED
     queue.complete()
     sink.request(2).expect_next("b").expect_complete()
 
@@ -230,30 +230,30 @@ def test_offers_that_wait_are_bounded_though_the_user_sets_no_bound(actor_system
     offers = [queue.offer(n) for n in range(2 + 1_024 + 1)]
     assert [offer.done() for offer in offers].count(False) == 1_024
     with pytest.raises(BufferOverflow, match="1024 offers wait for room in the queue already; await an offer"):
-        offers[-1].result(5)
+        offers[-1].result(30)
     sink.cancel()
-    assert [offer.result(5) for offer in offers[2:-1]] == [QUEUE_CLOSED] * 1_024
+    assert [offer.result(30) for offer in offers[2:-1]] == [QUEUE_CLOSED] * 1_024
 
 
 def test_completion_lets_the_waiting_offers_in_and_failure_refuses_them(actor_system):
     queue, sink = backpressured(actor_system, 1, offers=3)
     futures = [queue.offer(x) for x in "abc"]
     queue.complete()
-    assert queue.offer("d").result(5) is QUEUE_CLOSED
+    assert queue.offer("d").result(30) is QUEUE_CLOSED
     sink.request(5).expect_next(*"abc").expect_complete()
-    assert [future.result(5) for future in futures] == [ENQUEUED] * 3
+    assert [future.result(30) for future in futures] == [ENQUEUED] * 3
 
     queue, sink = backpressured(actor_system, 1, offers=3)
     futures = [queue.offer(x) for x in "ab"]
     error = ValueError("x")
     queue.fail(error)
     sink.expect_subscription_and_error(ValueError)
-    assert [future.result(5) for future in futures] == [ENQUEUED, Failure(error)]
+    assert [future.result(30) for future in futures] == [ENQUEUED, Failure(error)]
 
     queue, sink = backpressured(actor_system, 1, offers=3)
     futures = [queue.offer(x) for x in "ab"]
     sink.ensure_subscription().cancel()
-    assert [future.result(5) for future in futures] == [ENQUEUED, QUEUE_CLOSED]
+    assert [future.result(30) for future in futures] == [ENQUEUED, QUEUE_CLOSED]
 
 
 def test_the_end_of_the_system_fails_the_queue():
@@ -272,11 +272,11 @@ def test_the_end_of_the_system_fails_the_queue():
 def test_pulls_are_answered_in_order_and_the_end_is_an_error_or_a_default(actor_system):
     queue = Source.from_iterable([1, None, 3]).run_with(Sink.to_queue(), actor_system)
     pulls = [queue.pull() for _ in range(4)]
-    assert [pull.result(5) for pull in pulls[:3]] == [1, None, 3]
+    assert [pull.result(30) for pull in pulls[:3]] == [1, None, 3]
     with pytest.raises(NoSuchElement, match="the stream has ended"):
-        pulls[3].result(5)
-    assert queue.pull("nothing").result(5) == "nothing"
-    assert queue.pull(default=None).result(5) is None
+        pulls[3].result(30)
+    assert queue.pull("nothing").result(30) == "nothing"
+    assert queue.pull(default=None).result(30) is None
 
 
 def test_a_queue_pulls_no_further_than_its_buffer(actor_system):
@@ -284,13 +284,13 @@ def test_a_queue_pulls_no_further_than_its_buffer(actor_system):
     assert source.expect_request() == 4
     source.send_next(0, 1, 2, 3).expect_no_message("20ms")
     first = queue.pull()
-    assert first.result(5) == 0
+    assert first.result(30) == 0
     source.expect_no_message("20ms")
-    assert [queue.pull().result(5) for _ in range(3)] == [1, 2, 3]
+    assert [queue.pull().result(30) for _ in range(3)] == [1, 2, 3]
     waiting = queue.pull()
     assert source.expect_request() == 4
     source.send_next(4)
-    assert waiting.result(5) == 4
+    assert waiting.result(30) == 4
     queue.cancel()
     source.expect_cancellation()
 
@@ -299,11 +299,11 @@ def test_the_streams_error_reaches_every_pull(actor_system):
     source, queue = TestSource.probe().to_mat(Sink.to_queue(), Keep.both).run(actor_system)
     pulls = [queue.pull(), queue.pull()]
     source.send_next("x").send_error(ValueError("broken"))
-    assert pulls[0].result(5) == "x"
+    assert pulls[0].result(30) == "x"
     with pytest.raises(ValueError, match="broken"):
-        pulls[1].result(5)
+        pulls[1].result(30)
     with pytest.raises(ValueError, match="broken"):
-        queue.pull("default").result(5)
+        queue.pull("default").result(30)
 
 
 def test_cancelling_ends_open_pulls(actor_system):
@@ -312,11 +312,11 @@ def test_cancelling_ends_open_pulls(actor_system):
         pull = queue.pull(default="over")
         queue.cancel()
         source.expect_cancellation()
-    assert pull.result(5) == "over"
+    assert pull.result(30) == "over"
 
 
 def test_pulling_from_inside_a_stream_goes_on_without_waiting(actor_system):
     inner = Source.range(100).run_with(Sink.to_queue(), actor_system)
     flow = Flow.flat_map_concat(lambda _: Source.future(inner.pull()))
-    assert Source.range(50).via(flow).run_with(Sink.to_list(), actor_system).result(5) == list(range(50))
+    assert Source.range(50).via(flow).run_with(Sink.to_list(), actor_system).result(30) == list(range(50))
     inner.cancel()

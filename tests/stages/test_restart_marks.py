@@ -72,7 +72,7 @@ def test_K_20_a_restarted_source_begins_at_what_is_done_and_loses_nothing(actor_
     done = inside.source().max_chunk(4).async_boundary(8).run_with(Sink.foreach(seen.append), actor_system)
     for _ in range(4):
         clock.advance("2s")
-    done.result(5)
+    done.result(30)
     assert sorted(set(seen)) == list(range(100))
     assert inside.position == 100
     assert len(inside.starts) == 3

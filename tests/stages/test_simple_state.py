@@ -254,7 +254,7 @@ def test_extrapolate_starts_with_its_initial_element(timeless):
 def test_extrapolate_starts_with_its_initial_element_where_upstream_is_as_fast_as_downstream(timeless, size):
     # the first element was there when the demand came, and its event was the first: 1, 0, 2, 3
     source = Source.from_iterable([1, 2, 3]).max_chunk(size).extrapolate(lambda x: [], initial=0)
-    assert source.run_with(Sink.to_list(), timeless).result(5) == [0, 1, 2, 3]
+    assert source.run_with(Sink.to_list(), timeless).result(30) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [ValueError, StopIteration])

@@ -62,23 +62,23 @@ def _fold(total, xs):
 def test_any_chunking_gives_what_the_model_gives(system, name, chunks, max_chunk):
     sink, model = MODELS[name]
     if name == "head_option":
-        assert Source.from_iterable(flat(chunks)).run_with(sink, system).result(5) == model(flat(chunks))
+        assert Source.from_iterable(flat(chunks)).run_with(sink, system).result(30) == model(flat(chunks))
     else:
-        assert feed(system, sink, chunks, max_chunk).result(5) == model(flat(chunks))
+        assert feed(system, sink, chunks, max_chunk).result(30) == model(flat(chunks))
 
 
 @given(chunks=CHUNKS.filter(bool), max_chunk=st.sampled_from([None, 1, 2]))
 def test_reduce_last_and_head_of_something(system, chunks, max_chunk):
     xs = flat(chunks)
-    assert feed(system, Sink.reduce(lambda a, b: a * 2 + b), chunks, max_chunk).result(5) == _fold(xs[0], xs[1:])
-    assert feed(system, Sink.last(), chunks, max_chunk).result(5) == xs[-1]
-    assert Source.from_iterable(xs).run_with(Sink.head(), system).result(5) == xs[0]
+    assert feed(system, Sink.reduce(lambda a, b: a * 2 + b), chunks, max_chunk).result(30) == _fold(xs[0], xs[1:])
+    assert feed(system, Sink.last(), chunks, max_chunk).result(30) == xs[-1]
+    assert Source.from_iterable(xs).run_with(Sink.head(), system).result(30) == xs[0]
 
 
 @pytest.mark.parametrize("sink", [Sink.head(), Sink.last(), Sink.reduce(max)], ids=["head", "last", "reduce"])
 def test_of_an_empty_stream_there_is_no_such_element(system, sink):
     with pytest.raises(NoSuchElement, match="of an empty stream"):
-        Source.empty().run_with(sink, system).result(5)
+        Source.empty().run_with(sink, system).result(30)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -89,22 +89,22 @@ def test_a_failed_stream_fails_the_future(system, name):
     source.send_next(1)
     error = ValueError("upstream")
     source.send_error(error)
-    assert future.exception(5) is error
+    assert future.exception(30) is error
 
 
 def test_head_asks_for_one_and_cancels(system):
     source, future = TestSource.probe().to_mat(Sink.head(), Keep.both).run(system)
     assert source.expect_request() == 1
     source.send_next("x")
-    assert future.result(5) == "x"
+    assert future.result(30) == "x"
     assert isinstance(source.expect_cancellation_with_cause(), NonFailureCancellation)
 
 
 def test_a_fold_into_a_list_starts_afresh_in_every_run(system):
     sink = Sink.fold([], lambda xs, x: xs.append(x) or xs)
-    assert [Source.range(3).run_with(sink, system).result(5) for _ in range(2)] == [[0, 1, 2]] * 2
+    assert [Source.range(3).run_with(sink, system).result(30) for _ in range(2)] == [[0, 1, 2]] * 2
     held = threading.Lock()  # cannot be copied: the runs share it
-    assert Source.range(3).run_with(Sink.fold(held, lambda lock, _: lock), system).result(5) is held
+    assert Source.range(3).run_with(Sink.fold(held, lambda lock, _: lock), system).result(30) is held
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), StopIteration("bad")])
@@ -116,7 +116,7 @@ def test_a_function_that_raises_fails_the_stream_and_says_where(system, error):
     for sink in (Sink.foreach(explode), Sink.fold(0, explode), Sink.reduce(explode)):
         source, future = TestSource.probe().to_mat(sink, Keep.both).run(system)
         source.send_next(1, 2, 3, 4)
-        assert future.exception(5) is error
+        assert future.exception(30) is error
         assert source.expect_cancellation_with_cause() is error
         assert "element 3" in error.__notes__[0]
         assert "test_sinks.py" in error.__notes__[0]
@@ -131,7 +131,7 @@ def test_supervision_of_foreach_fold_and_reduce(system):
             raise ValueError
         seen.append(x)
 
-    Source.range(5).run_with(Sink.foreach(see).with_attributes(decider=resuming), system).result(5)
+    Source.range(5).run_with(Sink.foreach(see).with_attributes(decider=resuming), system).result(30)
     assert seen == [0, 1, 3, 4]
 
     def add(total, x):
@@ -141,8 +141,8 @@ def test_supervision_of_foreach_fold_and_reduce(system):
 
     for decider, folded, reduced in ((resuming, 108, 8), (restarting, 107, 7)):
         fold, reduce = Sink.fold(100, add), Sink.reduce(add)
-        assert Source.range(5).run_with(fold.with_attributes(decider=decider), system).result(5) == folded
-        assert Source.range(5).run_with(reduce.with_attributes(decider=decider), system).result(5) == reduced
+        assert Source.range(5).run_with(fold.with_attributes(decider=decider), system).result(30) == folded
+        assert Source.range(5).run_with(reduce.with_attributes(decider=decider), system).result(30) == reduced
 
 
 def test_a_slow_function_is_not_sent_more_than_it_can_do_soon(actor_system):
@@ -159,21 +159,21 @@ def test_a_slow_function_is_not_sent_more_than_it_can_do_soon(actor_system):
     release.set()
     actor_system.shutdown()
     with pytest.raises(AbruptTermination):
-        done.result(5)
+        done.result(30)
 
 
 def test_cancelled_never_and_on_complete(system):
     source, future = TestSource.probe().to_mat(Sink.cancelled(), Keep.both).run(system)
     source.expect_cancellation()
-    assert future.result(5) is None
+    assert future.result(30) is None
     source, future = TestSource.probe().to_mat(Sink.never(), Keep.both).run(system)
     source.expect_no_message("20ms").send_complete()
-    assert future.result(5) is None
+    assert future.result(30) is None
     told = []
     sink = Sink.on_complete(told.append)
-    Source.range(3).run_with(sink, system).result(5)
+    Source.range(3).run_with(sink, system).result(30)
     error = KeyError("k")
-    assert Source.failed(error).run_with(sink, system).exception(5) is error
+    assert Source.failed(error).run_with(sink, system).exception(30) is error
     assert told == [None, error]
 
 
@@ -182,7 +182,7 @@ def test_on_complete_may_fail_and_hears_of_the_end_of_the_system():
     with ActorSystem() as system:
         done = Source.range(3).run_with(Sink.on_complete(lambda _: 1 // 0), system)
         with pytest.raises(ZeroDivisionError):
-            done.result(5)
+            done.result(30)
         Source.never().run_with(Sink.on_complete(told.append), system)
     eventually(lambda: told)
     assert isinstance(told[0], AbruptTermination)
@@ -218,7 +218,7 @@ def test_K_10_foreach_is_done_with_what_its_function_returned_from(system):
     for n in range(1, 7):
         eventually(lambda n=n: len(begun) == n)
         go_on.release()
-    done.result(5)
+    done.result(30)
     assert positions == sorted(positions)
     assert positions[-1] == 6
 
@@ -236,17 +236,17 @@ def test_K_10_what_is_known_only_at_the_end_is_done_at_the_end_and_not_when_it_f
     source.expect_request()
     assert positions == []
     source.send_complete()
-    future.result(5)
+    future.result(30)
     assert positions == [10]
     positions.clear()
     with pytest.raises(ZeroDivisionError):
-        replay(10, positions).map(lambda x: x // (x - 9)).run_with(sink, system).result(5)
+        replay(10, positions).map(lambda x: x // (x - 9)).run_with(sink, system).result(30)
     assert positions == []
 
 
 def test_K_10_ignore_is_done_as_elements_arrive_and_the_slowest_sink_counts(system):
     positions = []
-    replay(5000, positions, marks_at=[17]).run_with(Sink.ignore(), system).result(5)
+    replay(5000, positions, marks_at=[17]).run_with(Sink.ignore(), system).result(30)
     assert positions == sorted(positions)
     assert positions[-1] == 5000
     assert 17 in positions
@@ -268,15 +268,15 @@ def test_K_10_a_sink_that_failed_blocks_for_ever(system):
 
     done = replay(100, positions).max_chunk(10).run_with(Sink.foreach(explode), system)
     with pytest.raises(ValueError, match="sink"):
-        done.result(5)
+        done.result(30)
     assert positions == [] or max(positions) <= 50
 
 
 def test_a_run_started_at_a_mark_gives_what_came_after_it(system):
     positions = []
-    first = replay(1000, positions).map(str).run_with(Sink.to_list(), system).result(5)
+    first = replay(1000, positions).map(str).run_with(Sink.to_list(), system).result(30)
     for start in (0, 1, 500, 999, 1000, 2000):
-        rest = Source.range(1000).with_replay(start).map(str).run_with(Sink.to_list(), system).result(5)
+        rest = Source.range(1000).with_replay(start).map(str).run_with(Sink.to_list(), system).result(30)
         assert rest == first[start:]
 
 
@@ -309,7 +309,7 @@ def test_foreach_async_fails_and_cancels_with_a_call(system):
     source, done = TestSource.probe().to_mat(Sink.foreach_async(2, explode), Keep.both).run(system)
     source.send_next(1, 2)
     with pytest.raises(ValueError, match="two"):
-        done.result(5)
+        done.result(30)
     source.expect_cancellation_with_cause(ValueError)
 
 
@@ -328,5 +328,5 @@ def test_K_10_foreach_async_is_done_when_the_calls_before_a_mark_have_ended(syst
     go_on[0].set()
     eventually(lambda: positions and positions[-1] == 3)
     go_on[3].set()
-    done.result(5)
+    done.result(30)
     assert positions[-1] == 4

@@ -65,7 +65,7 @@ def test_a_generator_is_read_on_demand_and_closed_when_the_stream_ends_early(act
     sink.request(3).expect_next_n([0, 1, 2])
     assert made == [0, 1, 2]
     sink.cancel()
-    assert closed.wait(5)
+    assert closed.wait(30)
 
 
 @pytest.mark.expects_log("is iterated: its elements are")
@@ -89,7 +89,7 @@ def test_what_an_iterable_gave_before_it_raised_goes_out_first(actor_system):
 
 @given(st.integers(-20, 20), st.integers(-20, 20), st.integers(-5, 5).filter(bool))
 def test_range_is_pythons(start, stop, step):
-    assert Source.range(start, stop, step).run_with(Sink.to_list()).result(5) == list(range(start, stop, step))
+    assert Source.range(start, stop, step).run_with(Sink.to_list()).result(30) == list(range(start, stop, step))
 
 
 def test_lines_of_a_file(actor_system, tmp_path):
@@ -145,7 +145,7 @@ def test_unfold_equals_its_loop_for_every_chunking(n, max_chunk):
         a, b = b, a + b
     if max_chunk:
         source = source.max_chunk(max_chunk)
-    assert source.run_with(Sink.to_list()).result(5) == expected
+    assert source.run_with(Sink.to_list()).result(30) == expected
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), StopIteration("x")])
@@ -204,7 +204,7 @@ def test_unfold_async_fails_with_its_future_and_cancels_what_runs(actor_system):
 
     sink = Source.unfold_async(0, hangs).run_with(TestSink.probe(), actor_system)
     sink.request(1).expect_no_message("20ms").cancel()
-    assert cancelled.wait(5)
+    assert cancelled.wait(30)
 
 
 class Resource:
@@ -245,7 +245,7 @@ def test_a_resource_is_closed_when_it_ends_fails_or_is_cancelled(actor_system):
     sink = resource.source().run_with(TestSink.probe(), actor_system)
     sink.request(5).expect_next(1)
     sink.expect_error(ValueError)
-    assert resource.closed.wait(5)
+    assert resource.closed.wait(30)
     assert resource.log == ["open", "close"]
 
     resource = Resource(*range(1, 100))
@@ -253,7 +253,7 @@ def test_a_resource_is_closed_when_it_ends_fails_or_is_cancelled(actor_system):
     sink.request(1).expect_next(1)
     assert resource.log == ["open"]
     sink.cancel()
-    assert resource.closed.wait(5)
+    assert resource.closed.wait(30)
     assert resource.log == ["open", "close"]
 
 

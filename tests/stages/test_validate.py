@@ -42,7 +42,7 @@ def test_any_interleaving_keeps_the_laws(timeless, run):
 def test_every_chunking_equals_the_model(timeless, xs, chunk):
     dead: list[FailedElement] = []
     checked = Source.from_iterable(xs).max_chunk(chunk).validate(even, dead_letters=Sink.foreach(dead.append))
-    assert checked.run_with(Sink.to_list(), timeless).result(timeout=5) == [x * 10 for x in xs if x % 2 == 0]
+    assert checked.run_with(Sink.to_list(), timeless).result(timeout=30) == [x * 10 for x in xs if x % 2 == 0]
     assert [shown(each) for each in dead] == [(x, f"{x} is odd", 1, "validate") for x in xs if x % 2]
 
 
@@ -51,14 +51,14 @@ def test_every_chunking_equals_the_model(timeless, xs, chunk):
 def test_divert_if_equals_divert_to(timeless, xs, chunk):
     odd: list[int] = []
     source = Source.from_iterable(xs).max_chunk(chunk).divert_if(lambda x: x % 2, Sink.foreach(odd.append))
-    assert source.run_with(Sink.to_list(), timeless).result(timeout=5) == [x for x in xs if x % 2 == 0]
+    assert source.run_with(Sink.to_list(), timeless).result(timeout=30) == [x for x in xs if x % 2 == 0]
     assert odd == [x for x in xs if x % 2]
 
 
 def test_divert_if_keeps_the_materialized_values_that_mat_chooses(actor_system):
     flow = Source.range(0, 4).divert_if(lambda x: x > 1, Sink.to_list(), mat=Keep.right)
     diverted, kept = flow.to_mat(Sink.to_list(), Keep.both).run(actor_system)
-    assert (diverted.result(timeout=5), kept.result(timeout=5)) == ([2, 3], [0, 1])
+    assert (diverted.result(timeout=30), kept.result(timeout=30)) == ([2, 3], [0, 1])
 
 
 def test_a_function_that_only_checks_emits_the_element_itself(actor_system):
@@ -69,7 +69,7 @@ def test_a_function_that_only_checks_emits_the_element_itself(actor_system):
     orders = [{"amount": 1}, {"amount": 0}]
     dead: list[FailedElement] = []
     good = Source.from_iterable(orders).validate(check, dead_letters=Sink.foreach(dead.append))
-    assert good.run_with(Sink.to_list(), actor_system).result(timeout=5) == [{"amount": 1}]
+    assert good.run_with(Sink.to_list(), actor_system).result(timeout=30) == [{"amount": 1}]
     assert [each.element for each in dead] == [{"amount": 0}]
 
 
@@ -77,13 +77,13 @@ def test_a_predicate_is_refused_with_the_way_out(actor_system):
     # a stream of True and False, which nobody wanted
     wrong = Source.single(1).validate(lambda x: x > 0, dead_letters=Sink.ignore())
     with pytest.raises(TypeError, match=r"returned True for 1; .* for a predicate write divert_if"):
-        wrong.run_with(Sink.to_list(), actor_system).result(timeout=5)
+        wrong.run_with(Sink.to_list(), actor_system).result(timeout=30)
 
 
 def test_an_error_that_on_does_not_choose_fails_the_stream(actor_system):
     wrong = Source.from_iterable([2, 0]).validate(lambda x: 6 // x, on=ValueError, dead_letters=Sink.ignore())
     with pytest.raises(ZeroDivisionError) as failed:
-        wrong.run_with(Sink.to_list(), actor_system).result(timeout=5)
+        wrong.run_with(Sink.to_list(), actor_system).result(timeout=30)
     assert any("in stage validate, element 0" in note for note in failed.value.__notes__)
 
 
@@ -93,7 +93,7 @@ def test_a_failing_dead_letter_sink_fails_the_stream(actor_system):
 
     wrong = Source.range(0, 5).validate(even, dead_letters=Sink.foreach(store))
     with pytest.raises(OSError, match="disk full"):
-        wrong.run_with(Sink.to_list(), actor_system).result(timeout=5)
+        wrong.run_with(Sink.to_list(), actor_system).result(timeout=30)
 
 
 def test_what_is_no_sink_is_refused_where_it_is_written():

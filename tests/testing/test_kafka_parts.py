@@ -31,7 +31,7 @@ def test_a_flow_with_a_committer_commits_what_it_has_let_through():
     Source.from_iterable(given).take(9).via(flow).run_with(Sink.ignore()).result(10)
     assert messages.committed == {TopicPartition("topic", 0): 5, TopicPartition("topic", 1): 4}
     assert messages.commits == 3
-    given[9].offset.commit().result(5)
+    given[9].offset.commit().result(30)
     assert messages.committed[TopicPartition("topic", 1)] == 5
 
 
@@ -54,9 +54,9 @@ def test_a_control_stands_for_a_consumers():
     control.resume(("t", 0))
     assert control.paused == {("t", 1)}
     assert not control.stopped
-    control.shutdown().result(5)
+    control.shutdown().result(30)
     assert control.stopped
     failed = TestControl()
     failed.fail(ValueError("gone"))
     with pytest.raises(ValueError, match="gone"):
-        failed.is_shutdown.result(5)
+        failed.is_shutdown.result(30)

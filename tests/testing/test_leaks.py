@@ -10,7 +10,7 @@ from streamactors.testing import TestSink, assert_all_stages_stopped
 
 def test_streams_that_ended_are_fine(actor_system):
     with assert_all_stages_stopped(actor_system):
-        Source.range(10).async_boundary().run_with(Sink.ignore(), actor_system).result(5)
+        Source.range(10).async_boundary().run_with(Sink.ignore(), actor_system).result(30)
 
 
 def test_a_stream_still_running_is_shown_as_a_picture(actor_system):

@@ -163,7 +163,7 @@ def test_silence_costs_no_real_time_under_a_virtual_clock(actor_system, virtual_
 
 def test_the_fixtures_of_one_test_belong_together(actor_system, virtual_clock):
     assert isinstance(virtual_clock, VirtualClock)
-    assert Source.single(1).run_with(Sink.head(), actor_system).result(5) == 1
+    assert Source.single(1).run_with(Sink.head(), actor_system).result(30) == 1
 
 
 def test_expect_next_pf_returns_what_the_function_answers(actor_system):

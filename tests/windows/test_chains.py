@@ -45,17 +45,17 @@ def values(results: list[Any]) -> list[Any]:
 def test_a_source_has_the_ready_aggregates_of_a_topology(ready: str) -> None:
     aggregate, expected = READY[ready]
     source = Source.from_iterable(ROWS)
-    assert values(aggregate(source.group_by_key()).to_stream().run_with(Sink.to_list()).result(5)) == expected
+    assert values(aggregate(source.group_by_key()).to_stream().run_with(Sink.to_list()).result(30)) == expected
     finals = aggregate(source.group_by_key().windowed_by(TEN)).suppress(CLOSED).to_stream()
-    assert values(finals.run_with(Sink.to_list()).result(5)) == expected
+    assert values(finals.run_with(Sink.to_list()).result(30)) == expected
 
 
 def test_windows_of_n_rows_work_on_any_source_and_flow() -> None:
     counted = Source.from_iterable(ROWS).group_by_key().windowed_by(CountWindows.of_size(3))
     found = counted.reduce(lambda a, b: a + b).map(lambda row: row.value)  # a Source again
-    assert found.run_with(Sink.to_list()).result(5) == [0 + 2 + 4, 1 + 3 + 5]
+    assert found.run_with(Sink.to_list()).result(30) == [0 + 2 + 4, 1 + 3 + 5]
     flow = Flow.of(Record).key_by(lambda row: "all").windowed_by(CountWindows.of_size(4)).count()
-    assert Source.from_iterable(ROWS).via(flow).run_with(Sink.to_list()).result(5) == [
+    assert Source.from_iterable(ROWS).via(flow).run_with(Sink.to_list()).result(30) == [
         Record("all", 4, 3),
         Record("all", 4, 7),
     ]
@@ -64,7 +64,7 @@ def test_windows_of_n_rows_work_on_any_source_and_flow() -> None:
 def test_what_is_no_record_is_refused_by_windows_of_n_rows_too() -> None:
     rows = Source.single(1).group_by_key().windowed_by(CountWindows.of_size(3)).count()
     with pytest.raises(InvalidRecord, match="map your elements to Record first"):
-        rows.run_with(Sink.to_list()).result(5)
+        rows.run_with(Sink.to_list()).result(30)
 
 
 def test_each_part_of_a_chain_is_a_value_that_may_be_continued_in_several_ways() -> None:

@@ -88,7 +88,7 @@ def test_late_rows_go_to_a_sink() -> None:
         Source.from_iterable(ROWS).group_by_key().windowed_by(TEN, late=late_sink).count().suppress(CLOSED).to_stream()
     )
     assert collected(finals) == [W("a", 0, 10, 1, 5), W("b", 0, 10, 1, 6), W("a", 10, 20, 1, 12)]
-    assert [each.record for each in late[0].result(5)] == [Record("a", 4, 7)]
+    assert [each.record for each in late[0].result(30)] == [Record("a", 4, 7)]
 
 
 def test_late_must_be_a_sink() -> None:

@@ -48,10 +48,10 @@ def reads_of(stage):
     ],
 )
 def test_what_a_state_that_is_being_restored_may_have_is_not_said_to_be_missing(request_, found, dirty):
-    assert [each.key for each in reads_of(Stage(0)).read("counts", request_, dirty=dirty).result(5)] == found
+    assert [each.key for each in reads_of(Stage(0)).read("counts", request_, dirty=dirty).result(30)] == found
     answer = reads_of(Stage(2)).read("counts", request_, dirty=dirty)
     if request_.kind == "get" and found:
-        assert [each.key for each in answer.result(5)] == found
+        assert [each.key for each in answer.result(30)] == found
     else:
         with pytest.raises(StoreNotReady, match="store counts: the state of 2 partitions is still being restored here"):
-            answer.result(5)
+            answer.result(30)

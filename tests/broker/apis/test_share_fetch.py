@@ -25,13 +25,24 @@ SETTINGS = {
     "offsets.topic.num.partitions": 1,
     "share.coordinator.state.topic.num.partitions": 1,
     "group.share.assignment.interval.ms": 0,
-    "group.share.record.lock.duration.ms": 1000,
+    "group.share.record.lock.duration.ms": 60_000,
 }
+SHORT_LOCKS = {**SETTINGS, "group.share.record.lock.duration.ms": 1000}
 
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[LiveBroker]:
+    """A broker whose locks outlast a machine that stops for some seconds."""
     with LiveBroker(tmp_path / "data", SETTINGS) as live:
+        live.create_topic("t", 1)
+        begin(live)
+        yield live
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Iterator[LiveBroker]:
+    """A broker whose locks end while a test waits."""
+    with LiveBroker(tmp_path / "data", SHORT_LOCKS) as live:
         live.create_topic("t", 1)
         begin(live)
         yield live
@@ -72,7 +83,7 @@ def test_the_records_themselves_come_with_what_is_acquired(live: LiveBroker) -> 
         if ShareMember.values(answer):
             break
     assert ShareMember.values(answer) == [b"a", b"b", b"c"]
-    assert answer.acquisition_lock_timeout_ms == 1000
+    assert answer.acquisition_lock_timeout_ms == 60_000
 
 
 def test_accepted_records_are_gone_and_released_ones_come_again_with_a_higher_count(live: LiveBroker) -> None:
@@ -87,17 +98,17 @@ def test_accepted_records_are_gone_and_released_ones_come_again_with_a_higher_co
     assert one.take() == [(3, 3, 3)]
 
 
-def test_a_lock_that_times_out_gives_the_record_to_another_member(live: LiveBroker) -> None:
-    append(live, b"slow")
-    one, other = member(live, "m1"), member(live, "m2")
+def test_a_lock_that_times_out_gives_the_record_to_another_member(short: LiveBroker) -> None:
+    append(short, b"slow")
+    one, other = member(short, "m1"), member(short, "m2")
     assert one.take() == [(0, 0, 1)]
     assert other.take() == [(0, 0, 2)]
     assert one.acknowledge((0, 0, ACCEPT)).error_code == E.INVALID_RECORD_STATE
 
 
-def test_a_renewed_lock_holds(live: LiveBroker) -> None:
-    append(live, b"slow")
-    one, other = member(live, "m1"), member(live, "m2")
+def test_a_renewed_lock_holds(short: LiveBroker) -> None:
+    append(short, b"slow")
+    one, other = member(short, "m1"), member(short, "m2")
     assert one.take() == [(0, 0, 1)]
     until = time.monotonic() + 2.5
     while time.monotonic() < until:

@@ -147,7 +147,7 @@ def test_time_and_chance_are_the_worlds() -> None:
 
     began = time.monotonic()
     first = SimulatedWorld(5).run(main)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # not the world's hour
     assert first == SimulatedWorld(5).run(main)
     assert first[0] == 1_600_003_600
     assert first[1] == datetime.datetime(2020, 9, 13, 13, 26, 40, tzinfo=datetime.UTC)

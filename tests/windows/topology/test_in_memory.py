@@ -80,7 +80,7 @@ def test_late_rows_go_to_their_sink() -> None:
         late=Sink.to_list().map_materialized_value(late.append),
     )
     assert listed(topics.source(joined)) == []
-    assert [each.record.timestamp for each in late[0].result(5)] == [5]
+    assert [each.record.timestamp for each in late[0].result(30)] == [5]
 
 
 def test_a_processor_is_called_by_the_wall_clock_while_no_row_comes() -> None:
