@@ -24,6 +24,7 @@ from joserfc import jwt  # noqa: E402
 from joserfc.jwk import KeySet, RSAKey  # noqa: E402
 
 LETTER = ("produce", "letters", *(f"-Hdead-letter.{told}" for told in ("topic=orders", "partition=0", "offset=0")))
+CAPSULE = "out.capsule"
 SCRIPT: list[tuple[str, ...]] = [
     ("topics", "create", "orders", "-p", "1"),
     ("topics", "list"),
@@ -33,6 +34,7 @@ SCRIPT: list[tuple[str, ...]] = [
     ("topics", "offsets", "orders"),
     ("consume", "orders", "--count", "1"),
     ("groups", "reset-offsets", "readers", "--topic", "orders", "--to", "earliest"),
+    ("capture", "--group", "readers", CAPSULE),
     ("groups", "list"),
     ("groups", "describe", "readers"),
     ("groups", "delete", "readers"),
@@ -79,9 +81,10 @@ def test_the_script_has_every_command_that_connects() -> None:
     assert missing == set()
 
 
-def run_all(streamactors: Run, address: str, options: tuple[str, ...]) -> None:
+def run_all(streamactors: Run, address: str, options: tuple[str, ...], folder: Path) -> None:
     for line in SCRIPT:
-        ran = streamactors(*line, "-b", address, *options, stdin=INPUT.get(line, b""))
+        words = [str(folder / word) if word == CAPSULE else word for word in line]
+        ran = streamactors(*words, "-b", address, *options, stdin=INPUT.get(line, b""))
         said = ANSWERED_NO.get(line)
         if line[:2] == ("dead-letters", "replay"):
             assert ran.out.startswith("1 dead letter "), (line, ran)
@@ -95,7 +98,7 @@ def test_a_broker_with_tls_and_scram_only(streamactors: Run, tmp_path: Path, mon
         properties = broker.client_properties("boss")
         address = properties.pop("bootstrap.servers")
         config = written(tmp_path, properties)
-        run_all(streamactors, address, config)
+        run_all(streamactors, address, config, tmp_path)
         for command in ("topics", "transactions", "quotas"):
             unchecked = ("-X", "ssl.ca.location=", "-X", "enable.ssl.certificate.verification=false")
             assert streamactors(command, "list", "-b", address, *config, *unchecked).code == 0
@@ -216,7 +219,7 @@ def test_a_broker_with_oauthbearer_only(streamactors: Run, tmp_path: Path, provi
     }
     with Cluster(listen="SASL_PLAINTEXT://127.0.0.1:0", config=doors) as broker:
         config = written(tmp_path, given)
-        run_all(streamactors, broker.bootstrap_servers, config)
+        run_all(streamactors, broker.bootstrap_servers, config, tmp_path)
         wrong = streamactors(
             "transactions", "list", "-b", broker.bootstrap_servers, *config, "-X", "sasl.oauthbearer.client.secret=no"
         )

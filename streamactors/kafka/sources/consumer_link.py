@@ -20,6 +20,7 @@ from streamactors.engine.island.run import Run
 from streamactors.engine.logic import SourceLogic
 from streamactors.kafka.client.offsets.append_times import AppendTimes
 from streamactors.kafka.controls.control import RUNNING, Control
+from streamactors.kafka.errors import ConsumerFailed
 from streamactors.kafka.reading.consumer_actor import ConsumerActor
 from streamactors.kafka.reading.consumer_context import ReadingSource
 from streamactors.kafka.reading.messages import CommitNow, Commits, RunEnded, StageEnded, StartReading
@@ -196,8 +197,11 @@ class ConsumerLink:
         self.tell(CommitNow(reply))
 
     def group_metadata(self) -> Any:
-        """Return the group membership a transaction commits under. Raises ConsumerFailed when the consumer is closed."""
-        assert self._actor is not None
+        """Return the group membership a transaction commits under. Raises ConsumerFailed when the consumer is closed, or has not begun."""
+        if self._actor is None:  # a source that a restart has just made
+            raise ConsumerFailed(
+                "the source has been restarted and reads nothing yet, so what was in flight cannot be committed"
+            )
         return self._actor.group_metadata()
 
     def append_times(self) -> AppendTimes:

@@ -1,6 +1,7 @@
 """Decisions about faults. Each opportunity has dice of its own, made of the run's seed, the fault, its target and its number.
 
-So a strike that is left out changes no other decision, and a story can be made shorter one strike at a time. Owner: the plan."""
+So a strike that is left out changes the dice of no other, and a story can be made shorter one strike at a time. What it changes is how often a run
+comes to an opportunity afterwards. Owner: the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Chance(NamedTuple):
     @property
     def id(self) -> str:
         """The id of the strike that may come of it."""
-        return f"{self.fault}/{self.target}/{self.ordinal}"
+        return "/".join(filter(None, (self.fault, self.target, str(self.ordinal))))
 
 
 class Chances:
@@ -59,10 +60,11 @@ class Chances:
         chance = self.next(fault, target)
         return chance if chance.roll < rate and self.strike(chance, world, text) else None
 
-    def strike(self, chance: Chance, world: World, text: str) -> bool:
-        """Let an opportunity be a strike, unless the run leaves it out. Returns whether it strikes."""
+    def strike(self, chance: Chance, world: World, text: str, target: str = "") -> bool:
+        """Let an opportunity be a strike, unless the run leaves it out. Returns whether it strikes. `target`: what it hits, if its dice chose that."""
         if self.healed or (self._only is not None and chance.id not in self._only):
             return False
-        self.strikes.append(Strike(chance.id, chance.fault, chance.target, world.now_ms(), text))
-        world.event("strike", id=chance.id, fault=chance.fault, target=chance.target, text=text)
+        hit = target or chance.target
+        self.strikes.append(Strike(chance.id, chance.fault, hit, world.now_ms(), text))
+        world.event("strike", id=chance.id, fault=chance.fault, target=hit, text=text)
         return True

@@ -85,7 +85,7 @@ class InTimeFaults:
         then()
 
     def _strikes(self, chance: Chance, target: str, text: str) -> bool:
-        return self._chances.strike(chance._replace(target=target), self._world, text)
+        return self._chances.strike(chance, self._world, text, target)
 
     def _after(self, dice: random.Random, step: Callable[[], object], what: str, spans: str = "downtime") -> None:
         """Run a step when the fault is over: after a time of the dice. `heal` does the same for all."""
@@ -102,9 +102,9 @@ class InTimeFaults:
         """Return a broker that may go, None while enough are gone."""
         cluster = self._cluster
         alive = [each for each in cluster.brokers_alive() if each not in cluster.cut_off]
-        chosen = dice.random()
+        chosen = dice.choice(cluster.brokers)
         gone = len(cluster.brokers) - len(alive)
-        return None if gone >= MOST_STOPPED or len(alive) < 2 else alive[int(chosen * len(alive))]
+        return chosen if gone < MOST_STOPPED and len(alive) > 1 and chosen in alive else None
 
     def _kill_broker(self, chance: Chance, dice: random.Random) -> None:
         broker = self._broker(dice)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Strike(NamedTuple):
     """One fault at one moment.
 
-    `id` is FAULT/TARGET/ORDINAL, the same whatever other faults do; `target` an instance, a broker, a store or a topic; `at_ms` virtual
+    `id` is FAULT/ORDINAL, with the target between them if each target has its own opportunities; `target` an instance, a broker, a store or a topic; `at_ms` virtual
     milliseconds; `text` what happened, as a sentence."""
 
     id: str
