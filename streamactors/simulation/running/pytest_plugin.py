@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamactors.simulation.running.seeds import Plan
 
 _MARK: Final = "simulate"
-_KNOWN: Final = ("seeds", "faults", "faults_for", "lines", "time", "case", "real", "minutes")
+_KNOWN: Final = ("seeds", "faults", "faults_for", "lines", "time", "story", "case", "real", "minutes")
 _JOBS_OF_XDIST: Final = "PYTEST_XDIST_WORKER"
 
 
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "simulate(seeds=100, faults=None, faults_for='15s', lines=0, time=None, case=None): run the test's body in a simulated world, once for each seed",
+        "simulate(seeds=100, faults=None, faults_for='15s', lines=0, time=None, story='20s', case=None): run the test's body in a simulated world, once for each seed",
     )
 
 
@@ -68,7 +68,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def _run(item: pytest.Function, given: dict[str, Any]) -> None:
     try:
-        from streamactors.simulation.running.report import FOLDER, report
+        from streamactors.durations import duration_s
+        from streamactors.simulation.running.report import FOLDER, STORY_S, report
         from streamactors.simulation.running.seeds import runner, try_seeds
         from streamactors.simulation.world.errors import SimulationError
     except ModuleNotFoundError as error:
@@ -98,6 +99,7 @@ def _run(item: pytest.Function, given: dict[str, Any]) -> None:
         tried, runner(body, plan), name=item.name, test=item.nodeid,
         repeat=f"pytest '{item.nodeid}' --sim-seed={tried.failing.seed}",
         repeat_case=f"pytest '{item.nodeid}' --sim-case='{{path}}'", folder=Path(folder),
+        story_s=duration_s(given.get("story", STORY_S), "story"),
     )  # fmt: skip
     pytest.fail(text, pytrace=False)
 

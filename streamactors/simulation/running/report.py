@@ -17,7 +17,17 @@ STORY_S: Final = 20.0
 FOLDER: Final = ".simcases"
 
 
-def report(tried: Tried, again: Run, *, name: str, test: str, repeat: str, repeat_case: str, folder: Path) -> str:
+def report(
+    tried: Tried,
+    again: Run,
+    *,
+    name: str,
+    test: str,
+    repeat: str,
+    repeat_case: str,
+    folder: Path,
+    story_s: float = STORY_S,
+) -> str:
     """Return the text of a failure, and write the file of its shortest case.
 
     `name`: of the test, for the file; `test`: what the file says of it. `repeat`: how a user runs the seed again; `repeat_case`: the file at "{path}"."""
@@ -25,7 +35,7 @@ def report(tried: Tried, again: Run, *, name: str, test: str, repeat: str, repea
     assert case is not None
     assert outcome is not None
     assert outcome.broken is not None
-    end = 0.0 if case.only is not None else time.monotonic() + STORY_S  # a case from a file is short
+    end = 0.0 if case.only is not None else time.monotonic() + story_s  # a case from a file is short
     story = tell(again, case, outcome, is_over=lambda: time.monotonic() > end)
     path = folder / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}-{case.seed}.simcase"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamactors.durations import Duration, duration_s
 from streamactors.simulation.face.run import FAULTS_MS, Body
-from streamactors.simulation.running.report import FOLDER, report
+from streamactors.simulation.running.report import FOLDER, STORY_S, report
 from streamactors.simulation.running.seeds import SEEDS, Plan, Tried, runner, try_seeds
 from streamactors.simulation.story.simcase import load
 from streamactors.simulation.world.errors import SimulationError
@@ -32,6 +32,7 @@ def simulate(
     faults: Any = None,
     faults_for: Duration = FAULTS_MS / 1_000,
     lines: float = 0.0,
+    story: Duration = STORY_S,
     case: str | Path | None = None,
     repeat: str | None = None,
     repeat_case: str | None = None,
@@ -40,7 +41,7 @@ def simulate(
 
     `seed`: this one alone. `time`: begin no further seed after this real time. `jobs`: processes; None: one for each core. `faults`: what may go
     wrong, everything by default. `faults_for`: virtual time for which faults act after the last record. `lines`: how often a task gives way
-    between two lines of user code. `case`: the file of a failing case, which is run alone. `repeat`: how the reader of a failure runs "{seed}" again; `repeat_case`: the file at "{path}".
+    between two lines of user code. `story`: real time for finding the shortest story of a failure. `case`: the file of a failing case, which is run alone. `repeat`: how the reader of a failure runs "{seed}" again; `repeat_case`: the file at "{path}".
     Raises SimulationFailed with the story of the first failing seed, ProvedNothing, NotRepeatable, NotSimulated, and NoSimcase for a file that is none."""
     plan = Plan(
         seeds, seed, None if time is None else duration_s(time, "time"), jobs or os.cpu_count() or 1, faults, lines,
@@ -53,7 +54,8 @@ def simulate(
         told_case = repeat_case or f"simulate({name}, case='{{path}}')"
         test = f"{getattr(body, '__module__', '')}:{name}"
         text = report(
-            tried, runner(body, plan), name=name, test=test, repeat=told, repeat_case=told_case, folder=Path(FOLDER)
-        )
+            tried, runner(body, plan), name=name, test=test, repeat=told, repeat_case=told_case, folder=Path(FOLDER),
+            story_s=duration_s(story, "story"),
+        )  # fmt: skip
         raise SimulationFailed(text, tried)
     return tried

@@ -15,7 +15,6 @@ import pytest
 from streamactors.simulation import Faults, SimulationFailed, at, between, every, simulate
 from streamactors.simulation.face.case import Broken, Case, Outcome
 from streamactors.simulation.face.run import run_once
-from streamactors.simulation.running import report
 from streamactors.simulation.story.mistake import mistake_of
 from streamactors.simulation.story.simcase import NoSimcase, load, save
 from streamactors.simulation.story.tell import Story, tell
@@ -82,9 +81,8 @@ def test_a_case_that_is_repaired_holds_and_the_story_names_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "STORY_S", 2.0)
     with pytest.raises(SimulationFailed, match="shortest story") as failed:
-        simulate(plain_insert, seeds=20)
+        simulate(plain_insert, seeds=20, story="2s")
     (path,) = (tmp_path / ".simcases").iterdir()
     assert path.name in str(failed.value)
     with pytest.raises(SimulationFailed):
