@@ -13,9 +13,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
+
+_TRIES: Final = 10
+"""So often a source is parsed until no other thread disturbs it."""
 
 
 @cache
@@ -24,11 +28,19 @@ def homes_of(package: str) -> dict[str, str]:
     import ast
     import inspect
 
+    def parsed(source: str) -> ast.Module:
+        for _ in range(_TRIES - 1):
+            with suppress(
+                SystemError
+            ):  # python/cpython#106905: another thread parses, and a finalizer let it run meanwhile
+                return ast.parse(source)
+        return ast.parse(source)
+
     try:
         source = inspect.getsource(sys.modules[package])
     except OSError as error:
         raise ImportError(f"{package} is here without its .py files, which name what it offers; ship them") from error
-    block = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
+    block = next(node for node in parsed(source).body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: node.module for node in imports for alias in node.names if node.module}
 

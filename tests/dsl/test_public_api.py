@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import subprocess
@@ -159,3 +160,17 @@ def test_a_system_that_is_shut_down_says_so_when_a_stream_is_run_on_it():
     system.shutdown()
     with pytest.raises(SystemStopped, match="cannot run a stream: actor system 'over' is shut down"):
         Source.single(1).run_with(Sink.head(), system)
+
+
+def test_a_package_finds_its_names_though_another_thread_parses(monkeypatch):
+    """python/cpython#106905: two threads that parse at once may get a SystemError."""
+    parse, failures = ast.parse, iter([SystemError("AST constructor recursion depth mismatch"), None])
+
+    def disturbed(source):
+        failure = next(failures, None)
+        if failure is not None:
+            raise failure
+        return parse(source)
+
+    monkeypatch.setattr(ast, "parse", disturbed)
+    assert homes_of.__wrapped__("streamactors")["Source"]

@@ -36,9 +36,10 @@ def committed_before_effect(events: Sequence[Event]) -> Mistake | None:
     done = _first_effects(events)
     failed = _by_record(events, lambda outcome: outcome == "failed before")
     places = {*done, *failed}
+    number = {id(event): at for at, event in enumerate(events)}  # several events may share a moment
     for event, place in _committed(events, {topic for topic, _, _ in places}, places):
         effect = done.get(place)
-        if effect is not None and effect.at_us <= event.at_us:
+        if effect is not None and number[id(effect)] < number[id(event)]:
             continue
         group, offset = event.facts["group"], event.facts["offset"]
         told = f"group {group} committed {place[0]}-{place[1]} up to {offset} at {_s(event)}"
@@ -46,7 +47,7 @@ def committed_before_effect(events: Sequence[Event]) -> Mistake | None:
             text = f"the offset was committed before the effect: {told}; the effect of record {_at(place)} came at {_s(effect)}"
             return Mistake("committed before the effect", text, event.at_us)
         fault = failed.get(place)
-        if fault is not None and fault.at_us <= event.at_us:
+        if fault is not None and number[id(fault)] < number[id(event)]:
             text = (
                 f"a call that failed was taken for done: {fault.facts['call']} of {fault.facts['store']} failed for record {_at(place)} "
                 f"at {_s(fault)} and was not tried again; {told}"
@@ -204,12 +205,13 @@ def _produced(events: Sequence[Event]) -> Iterator[Place]:
 
 def _between(events: Sequence[Event], one: Event, other: Event) -> str:
     """Return what happened between two effects that explains the second, with ", after " before it; "" if nothing does."""
-    for event in reversed(events):
-        if one.at_us <= event.at_us <= other.at_us:
-            if event.kind == "crash":
-                return f", after the crash of instance {event.facts['of']}"
-            if event.kind == "strike":
-                return f", after this: {event.facts['text']}"
+    begin = next(at for at, event in enumerate(events) if event is one)
+    end = next(at for at, event in enumerate(events) if event is other)
+    for event in reversed(events[begin:end]):
+        if event.kind == "crash":
+            return f", after the crash of instance {event.facts['of']}"
+        if event.kind == "strike":
+            return f", after this: {event.facts['text']}"
     return ""
 
 

@@ -75,7 +75,7 @@ def load(path: Path) -> Kept:
         return Kept(str(found["test"]), case, str(found["check"]), str(found["digest"]))
     except NoSimcase:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise NoSimcase(f"{path} is no case of a simulation: {type(error).__name__}: {error}") from None
 
 

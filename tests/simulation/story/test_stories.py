@@ -107,6 +107,8 @@ def test_faults_in_every_form_come_back_from_a_file(tmp_path: Path) -> None:
         (b"\x80\x04", "is no case of a simulation"),
         (b"[]", "is no case of a simulation"),
         (b'{"simcase": 99}', "is of version 99"),
+        (b'{"simcase": 1, "seed": Infinity, "faults": null, "only": null, "records": null}', "OverflowError"),
+        (b"[" * 200_000, "is no case of a simulation"),
         (b'{"simcase": 1, "faults": {"crash": 7}, "seed": 1}', "is no case of a simulation"),
     ],
 )
@@ -153,6 +155,8 @@ def produced(at_s: float, topic: str, offset: int, transactional_id: str | None 
     [
         ([commit(1, 1), effect(2, "a", 0)], "committed before the effect"),
         ([effect(1, "a", 0), commit(2, 1)], None),
+        ([commit(1, 1), effect(1, "a", 0)], "committed before the effect"),
+        ([effect(1, "a", 0), commit(1, 1)], None),
         ([effect(1, "a", 0, outcome="failed before"), commit(2, 1)], "a failure that nobody heard"),
         ([effect(1, "a", 0, outcome="failed before"), effect(1.5, "a", 0), commit(2, 1)], None),
         (
