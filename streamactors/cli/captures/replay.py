@@ -83,7 +83,7 @@ def command(
 ) -> int:
     """Run a graph on a capsule, with simulated clients under virtual time, and show what each stage emits for each record.
 
-    The graph runs as it is; no broker is needed, and none is reached. Records arrive at their times, but nobody waits for them. What the graph does
+    The graph runs unchanged, without a broker. Records arrive at their captured times, in virtual time. What the graph does
     beside Kafka is done: a file is written; sockets and processes are refused. Exit code: 0 the graph has processed all records, 1 it failed,
     or the two versions of --compare differ, 2 an option, the file or the graph is wrong.
 

@@ -55,7 +55,7 @@ class Lines:
         return "\x1b".join(map(printable, line.split("\x1b")))
 
     def _time(self, ms: int) -> str:
-        """Return the time of day; the date is told when it changes."""
+        """Return the time of day, with the date if it differs from that of the last time."""
         return (as_time(ms) or "").partition(" ")[2]
 
     def _new_date(self, ms: int) -> list[str]:

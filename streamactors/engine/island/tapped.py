@@ -1,6 +1,6 @@
-"""The queue of a connection while somebody looks at what is pushed into it. Nobody pays while nobody looks.
+"""The queue of a connection that a tap watches: it also hands each pushed element to the tap. An untapped connection has a plain queue.
 
-Owner: the connection, on its island; whoever taps puts this queue in place of a plain one."""
+Owner: the connection, on its island; the tap puts this queue in place of the plain one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A capsule: the records that a group read in a span of time, its offsets, its state, and the topics they belong to.
 
-Pure values. Owner: whoever made them. Times are ms since 1970."""
+Pure values without an owner. Times are ms since 1970."""
 
 from __future__ import annotations
 

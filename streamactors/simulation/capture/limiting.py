@@ -76,7 +76,7 @@ class NewestByKey:
     since: dict[bytes | None, CapturedRecord] = field(default_factory=dict)
 
     def add(self, record: CapturedRecord) -> int:
-        """Keep a record; return by how many bytes what is kept has grown."""
+        """Keep a record. Returns the bytes that it adds."""
         newest = self.before if record.offset < self.begin else self.since
         if record.offset >= self.begin and not self.after:
             return 0

@@ -1,6 +1,6 @@
 """What a replay sends: the records that its clients have appended to topics that users see.
 
-Owner: a replay. Records of aborted transactions are told when they are sent, and are not among the results."""
+Owner: a replay. A record of an aborted transaction is shown when it is sent, and does not count as a result."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def capture(
 
 
 class _Taking:
-    """What is kept of what is read."""
+    """The captured records of the topics, within the limits."""
 
     def __init__(self, found: Ranges, limits: Limits) -> None:
         self._found = found

@@ -1,6 +1,6 @@
 """One run of a test's body, and what became of it.
 
-Owner: whoever runs bodies. A case says everything that decides a run: an equal case has an equal trace in any process."""
+Owner: `run.py`. A case holds everything that decides a run: equal cases have equal traces, in any process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Broken(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a run. `digest`: SHA-256 of the trace. `reached`: the names of what `sometimes` waits for. `sought`: all of its names."""
+    """The result of a run. `digest`: SHA-256 of the trace. `sought`: the names given to `sometimes`; `reached`: those that the run reached."""
 
     broken: Broken | None
     strikes: Sequence[Any]

@@ -202,10 +202,12 @@ class InTimeFaults:
             self._joined.append(name)
 
             def leave() -> None:
-                self._joined.remove(name)
-                self._deployment.leave(name)
+                if name in self._joined:
+                    self._joined.remove(name)
+                    self._deployment.leave(name)
 
-            self._after(dice, leave, f"instance {name} leaves")
+            # It leaves also when the faults are over: the test asked for fewer.
+            self._world.later(dice.uniform(*self._faults.span_ms("downtime")), leave, f"instance {name} leaves")
 
     def heal(self) -> None:
         """End what has not ended: brokers run and are quick, requests are allowed."""

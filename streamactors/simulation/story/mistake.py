@@ -52,7 +52,7 @@ def committed_before_effect(events: Sequence[Event]) -> Mistake | None:
                 f"a call that failed was taken for done: {fault.facts['call']} of {fault.facts['store']} failed for record {_at(place)} "
                 f"at {_s(fault)} and was not tried again; {told}"
             )
-            return Mistake("a failure that nobody heard", text, fault.at_us)
+            return Mistake("an ignored failure", text, fault.at_us)
     return None
 
 

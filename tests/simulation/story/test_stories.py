@@ -157,7 +157,7 @@ def produced(at_s: float, topic: str, offset: int, transactional_id: str | None 
         ([effect(1, "a", 0), commit(2, 1)], None),
         ([commit(1, 1), effect(1, "a", 0)], "committed before the effect"),
         ([effect(1, "a", 0), commit(1, 1)], None),
-        ([effect(1, "a", 0, outcome="failed before"), commit(2, 1)], "a failure that nobody heard"),
+        ([effect(1, "a", 0, outcome="failed before"), commit(2, 1)], "an ignored failure"),
         ([effect(1, "a", 0, outcome="failed before"), effect(1.5, "a", 0), commit(2, 1)], None),
         (
             [effect(1, "a", 0, call="insert"), effect(2, "a", 0, call="insert")],

@@ -117,7 +117,7 @@ class Partition:
             self._grown()
 
     def skip_to(self, offset: int) -> None:
-        """Let the next record have this offset, if it is not behind the end: the log of another cluster is loaded, which has gaps."""
+        """Give the next record this offset, unless the log already reaches beyond it. A loaded log keeps its gaps this way."""
         if offset > self.log.end_offset:
             self.log.skip_to(offset)
             self._grown()
