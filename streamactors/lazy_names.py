@@ -16,10 +16,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import ast
 
 _TRIES: Final = 10
 """So often a source is parsed until no other thread disturbs it."""
+
+
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a module's source, also while other threads parse. Raises SyntaxError."""
+    import ast
+
+    for _ in range(_TRIES - 1):
+        # python/cpython#106905: another thread parses, and a finalizer let it run meanwhile
+        with suppress(SystemError):
+            return ast.parse(source)
+    return ast.parse(source)
 
 
 @cache
@@ -27,14 +41,6 @@ def homes_of(package: str) -> dict[str, str]:
     """Return name -> module of the imports under `if TYPE_CHECKING` of a package."""
     import ast
     import inspect
-
-    def parsed(source: str) -> ast.Module:
-        for _ in range(_TRIES - 1):
-            with suppress(
-                SystemError
-            ):  # python/cpython#106905: another thread parses, and a finalizer let it run meanwhile
-                return ast.parse(source)
-        return ast.parse(source)
 
     try:
         source = inspect.getsource(sys.modules[package])

@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from streamactors.lazy_names import parsed
 from streamactors.simulation.face.case import Broken, CheckBroken
 from streamactors.simulation.face.reached import Reached
 
@@ -142,7 +143,7 @@ def text_of(condition: Condition) -> str:
         return getattr(condition, "__name__", repr(condition))
     try:
         lines = inspect.getsource(condition)
-        tree = ast.parse(textwrap.dedent(lines).strip())
+        tree = parsed(textwrap.dedent(lines).strip())
     except (OSError, SyntaxError):
         code = getattr(condition, "__code__", None)
         return linecache.getline(code.co_filename, code.co_firstlineno).strip() if code is not None else "a lambda"

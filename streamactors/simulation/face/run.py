@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from streamactors.errors import BuildError
 from streamactors.simulation.client.factories import simulated_clients
 from streamactors.simulation.cluster.cluster import SimulatedCluster
 from streamactors.simulation.face.case import Broken, Case, CheckBroken, Outcome
@@ -30,7 +31,11 @@ SETTINGS: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms"
 def run_once(body: Body, case: Case, *, faults_for_ms: float = FAULTS_MS) -> Outcome:
     """Run the body once, and everything that it declares; return what became of it.
 
-    A check that does not hold, a run that is stuck or without end, and an error of the body are in the outcome. Raises NotSimulated."""
+    A check that does not hold, a run that is stuck or without end, and an error of the body are in the outcome. Raises NotSimulated, and BuildError for faults that are none."""
+    if not isinstance(case.faults, Faults | None):
+        raise BuildError(
+            f"faults must be Faults, such as Faults.everything() or Faults.none(crash=0.1), got {case.faults!r}"
+        )
     world = SimulatedWorld(case.seed, lines=case.lines)
     plan = FaultPlan(case.faults or Faults.everything(), case.seed, case.only)
     made: list[Simulation] = []

@@ -4,6 +4,7 @@ Owner: the pytest plug-in, `simulate()` and the command. A failing seed runs twi
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ def _outcomes(again: Run, plan: Plan, begin: float) -> Iterable[Short]:
     def is_over() -> bool:
         return plan.time_s is not None and time.monotonic() - begin > plan.time_s
 
-    if plan.jobs > 1 and plan.seed is None:
+    if plan.jobs > 1 and plan.seed is None and hasattr(os, "fork"):  # else one after the other
         yield from in_processes(lambda seed: again(plan.case(seed)), plan.numbers, plan.jobs, is_over)
         return
     for seed in plan.numbers:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamactors.errors import BuildError
-from streamactors.simulation import Faults, at, between, every
+from streamactors.simulation import Faults, at, between, every, simulate
 from streamactors.simulation.faults.when import gaps
 
 
@@ -60,3 +60,8 @@ def test_everything_may_be_changed_one_by_one() -> None:
     assert changed.null == 0.5
     assert changed.zombie == Faults.everything().zombie > 0
     assert Faults.none() == Faults()
+
+
+def test_faults_that_are_none_are_refused_by_a_sentence() -> None:
+    with pytest.raises(BuildError, match=r"faults must be Faults, such as .*, got 'everything'"):
+        simulate(lambda sim: None, seeds=1, faults="everything")
