@@ -64,6 +64,8 @@ class SimulatedCluster:
         """The name of an API -> the error that it answers: missing rights, a feature that is off."""
         self.refuses_instances: dict[str, ErrorCode] = {}
         """As `refuses`, for the clients of instances alone; what is outside of all instances is served."""
+        self.in_transaction: dict[str, list[Mapping[str, object]]] = {}
+        """The offsets that open transactions will commit, as facts of events, by transactional id."""
         self.topics = Topics(world, self.config, brokers, self._replication_ms)
         self.groups = Groups(world, self.topics, self._chosen)
         self.transactions = Transactions(world, self.topics, self.groups, self._chosen)

@@ -110,6 +110,8 @@ def _text(events: list[Event]) -> str:
                 if facts["error"]
                 else f"instance {facts['of']} has ended"
             )
+        case "transaction":
+            return f"transaction of {facts['transactional_id']} {facts['state']}"
         case "start" | "crash" | "pause" | "resume":
             verb = {"start": "starts", "crash": "is killed", "pause": "freezes", "resume": "continues"}[events[0].kind]
             return f"instance {facts['of']} {verb}"

@@ -272,7 +272,9 @@ def test_a_follower_begins_anew_when_its_leader_has_lost_the_session(tmp_path: P
 def test_a_slow_disk_of_a_follower_delays_acks_all_and_not_its_data_plane(tmp_path: Path) -> None:
     # A follower of a topic with flush.messages synced on its data plane: no client of that broker was served meanwhile.
     disk = GatedDisk()
-    with Pair(tmp_path, settings={"log.flush.interval.messages": 1}, disks={2: disk}) as pair:
+    with Pair(
+        tmp_path, settings={"log.flush.interval.messages": 1, "replica.lag.time.max.ms": 60_000}, disks={2: disk}
+    ) as pair:
         disk.hold()
         assert produce(pair, 1, b"a", acks=1) is ErrorCode.NONE
         pair.until(lambda: disk.waiting > 0)

@@ -9,14 +9,26 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from streamactors import Sink, Source
+from streamactors import Keep, Sink, Source
 from streamactors.errors import StreamActorsError
+from streamactors.kafka import ProducerRecord, Transactional
 from streamactors.simulation import Faults, OutsideFailed, Simulation, SimulationFailed, simulate
 from streamactors.simulation.face.case import Case, Outcome
 from streamactors.simulation.face.run import run_once
 from streamactors.simulation.running.seeds import NotRepeatable, Plan, ProvedNothing, try_seeds
 from streamactors.simulation.world.errors import NotSimulated
-from tests.simulation.face.pipelines import MISTAKES, idempotent_write, plain_insert
+from tests.simulation.face.pipelines import (
+    COUNT,
+    MEMBERS,
+    MISTAKES,
+    ORDERS,
+    copied_in_transactions,
+    idempotent_write,
+    key_of,
+    plain_insert,
+    reader,
+    writer,
+)
 
 CALM = Faults.none()
 
@@ -260,3 +272,41 @@ def test_a_time_ends_the_seeds() -> None:
 
 def test_every_mistake_has_another_name() -> None:
     assert len({body for body, _ in MISTAKES.values()}) == len(MISTAKES)
+
+
+def test_offsets_of_a_transaction_are_committed_when_it_is() -> None:
+    outcome = calmly(copied_in_transactions)
+    assert outcome.broken is None
+    commits = [event.facts for event in outcome.events if event.kind == "commit"]
+    assert {each["transactional_id"] for each in commits} == {"pay-1-1", "pay-2-2"}
+    newest = {each["partition"]: each["offset"] for each in commits if each["topic"] == "orders"}
+    assert sum(map(int, map(str, newest.values()))) == COUNT
+    assert {event.facts["state"] for event in outcome.events if event.kind == "transaction"} >= {"committed"}
+
+
+def effects_behind_a_transaction(sim: Simulation) -> None:
+    """A mistake: each effect is done with the next record, when the transaction of its own record may be committed."""
+    sim.topic("orders", records=ORDERS, over="30s")
+    sim.topic("paid")
+    bank = sim.outside("bank")
+
+    def pipeline() -> Any:
+        before: list[str] = []
+
+        def paid(record: Any) -> ProducerRecord:
+            for key in before:
+                bank.upsert(key)
+            before[:] = [key_of(record)]
+            return ProducerRecord("paid", record.value, record.key)
+
+        settings = writer(sim).with_transactional_id(f"pay-{sim.instance}")
+        return Transactional.source(reader(sim), MEMBERS).map(paid).to_mat(Transactional.sink(settings), Keep.both)
+
+    sim.deploy(pipeline)
+    sim.committed_at_most_done(bank)
+
+
+def test_an_effect_after_the_commit_of_its_transaction_is_found() -> None:
+    broken = calmly(effects_behind_a_transaction).broken
+    assert broken is not None
+    assert broken.check == "committed_at_most_done(bank)"

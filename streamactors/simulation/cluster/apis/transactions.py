@@ -34,7 +34,11 @@ def init_producer_id(cluster: SimulatedCluster, asked: Init, reply: Reply) -> No
         reply(ErrorCode.NONE, (cluster.transactions.next_producer_id(), 0))
         return
 
+    transactional_id = asked.transactional_id
+
     def answered(answer: Any) -> None:
+        if answer.error is ErrorCode.NONE:  # what an earlier producer of the id had open is aborted
+            cluster.in_transaction.pop(transactional_id, None)
         reply(answer.error, (answer.producer_id, answer.producer_epoch))
 
     event = InitProducerId(answered, asked.timeout_ms, asked.producer_id, asked.producer_epoch)
@@ -95,9 +99,17 @@ class End(NamedTuple):
 def end_txn(cluster: SimulatedCluster, asked: End, reply: Reply) -> None:
     """Answer when the decision is in the coordinator's log."""
     producer = asked.producer
-    event = EndTransaction(
-        lambda answer: reply(answer.error, None), producer.producer_id, producer.producer_epoch, asked.commit
-    )
+
+    def answered(answer: Any) -> None:
+        if answer.error is ErrorCode.NONE:
+            state = "committed" if asked.commit else "aborted"
+            for told in cluster.in_transaction.pop(producer.transactional_id, ()) if asked.commit else ():
+                cluster.world.event("commit", **told)
+            cluster.in_transaction.pop(producer.transactional_id, None)
+            cluster.world.event("transaction", transactional_id=producer.transactional_id, state=state)
+        reply(answer.error, None)
+
+    event = EndTransaction(answered, producer.producer_id, producer.producer_epoch, asked.commit)
     cluster.transactions.tell(producer.transactional_id, event)
 
 
@@ -117,8 +129,22 @@ def txn_offset_commit(cluster: SimulatedCluster, asked: CommitInTransaction, rep
     if any(cluster.topics.get(*each[:2]) is None for each in asked.offsets):
         reply(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         return
+
+    def answered(errors: Any) -> None:
+        error = next((each for each in errors if each), ErrorCode.NONE)
+        if error is ErrorCode.NONE:
+            waiting = cluster.in_transaction.setdefault(asked.producer.transactional_id, [])
+            waiting += (
+                {
+                    "group": asked.group_id, "topic": topic, "partition": partition, "offset": offset,
+                    "transactional_id": asked.producer.transactional_id,
+                }
+                for topic, partition, offset, _ in asked.offsets
+            )  # fmt: skip
+        reply(error, None)
+
     commit = CommitOffsets(
-        lambda errors: reply(next((error for error in errors if error), ErrorCode.NONE), None),
+        answered,
         asked.group_id, asked.member_id, asked.instance_id, asked.generation,
         [NewOffset(*each[:3], -1, each[3]) for each in asked.offsets],
         version=3, producer_id=asked.producer.producer_id, producer_epoch=asked.producer.producer_epoch,
